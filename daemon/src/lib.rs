@@ -1,0 +1,16 @@
+//! The per-user grounding daemon as a library; the binary `groundingd` is a few lines over it.
+//!
+//! Reading order: `serve` boots the daemon, `api` maps requests to one function of a domain module each, the domain
+//! modules below know no HTTP. `store`, `clock` and `process` are what they share.
+
+pub mod clock;
+pub mod process;
+pub mod store;
+
+pub mod claim;
+pub mod hypothesis;
+pub mod ledger;
+pub mod reference;
+pub mod session;
+pub mod solution;
+pub mod workflow;

@@ -1,0 +1,270 @@
+//! Durable, atomic files: the one way the daemon writes anything but the ledger (SPEC 2).
+//!
+//! A reader sees the old content or the new, never a part; an acknowledged write survives power loss. Directories made
+//! here are 0700 and files 0600. A file that does not parse is reported and never overwritten or deleted. Temporary
+//! names never contain an id.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use serde_json::Value;
+
+/// Largest JSON file that is read, in bytes; none that a client can cause is near it.
+const MAX_JSON_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A file operation that failed, with the path it was about.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system refused.
+    #[error("can't {doing} {}", path.display())]
+    Io {
+        /// What was tried: "read", "write", "create", "remove".
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not what it should be; it was left as it is.
+    #[error("{} {problem}; it was left as it is: repair it or move it away", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, as a predicate.
+        problem: String,
+    },
+}
+
+impl StoreError {
+    /// Returns a function that turns an I/O error about `path` into a `StoreError`.
+    pub fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, path: path.to_owned(), source }
+    }
+
+    /// Returns an error for a file that is not what it should be; `problem` is a predicate, such as "is a symlink".
+    pub fn unusable(path: &Path, problem: impl fmt::Display) -> Self {
+        Self::Unusable { path: path.to_owned(), problem: problem.to_string() }
+    }
+}
+
+/// The one safe file-name segment that an id is reduced to (SPEC 2); an id is never a path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileKey(String);
+
+impl FileKey {
+    /// Returns the segment for an id, or nothing when the id can't name a file: empty, `.` or `..`.
+    #[must_use]
+    pub fn of(id: &str) -> Option<Self> {
+        let plain = |unit: u16| match u8::try_from(unit) {
+            Ok(byte) if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-') => char::from(byte),
+            _ => '_',
+        };
+        let key: String = id.encode_utf16().map(plain).collect();
+        (!matches!(key.as_str(), "" | "." | "..")).then_some(Self(key))
+    }
+
+    /// Returns the path of the file `<segment><suffix>` in a directory.
+    #[must_use]
+    pub fn path_in(&self, dir: &Path, suffix: &str) -> PathBuf {
+        dir.join(format!("{}{suffix}", self.0))
+    }
+
+    /// Returns the segment.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Creates a directory and its missing parents, 0700 each; existing ones are left as they are.
+///
+/// # Errors
+/// When one can't be created.
+pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(StoreError::io("create", dir))
+}
+
+/// Reads a whole regular file; a symlink in the last component is not followed. Returns nothing when it is absent.
+///
+/// # Errors
+/// When it is a symlink, no regular file, larger than `limit` bytes, or can't be read.
+pub fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return Err(StoreError::unusable(path, "is a symlink"));
+        }
+        Err(error) => return Err(StoreError::io("read", path)(error)),
+    };
+    let metadata = file.metadata().map_err(StoreError::io("read", path))?;
+    if !metadata.is_file() {
+        return Err(StoreError::unusable(path, "is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
+    if bytes.len() as u64 > limit {
+        return Err(StoreError::unusable(path, format_args!("is larger than {limit} bytes")));
+    }
+    Ok(Some(bytes))
+}
+
+/// Reads a JSON object; returns nothing when the file is absent.
+///
+/// # Errors
+/// When the file can't be read or does not hold a JSON object.
+pub fn read_object(path: &Path) -> Result<Option<serde_json::Map<String, Value>>, StoreError> {
+    let Some(bytes) = read_file(path, MAX_JSON_BYTES)? else { return Ok(None) };
+    match serde_json::from_slice(&bytes) {
+        Ok(Value::Object(object)) => Ok(Some(object)),
+        Ok(_) => Err(StoreError::unusable(path, "does not hold a JSON object")),
+        Err(error) => Err(StoreError::unusable(path, format_args!("is not valid JSON ({error})"))),
+    }
+}
+
+/// Replaces a file: temporary file in the same directory, fsync, rename, fsync of the directory.
+///
+/// # Errors
+/// When any step fails; the old content then stands.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let (dir, temporary) = temporary_with(path, bytes)?;
+    temporary.persist(path).map_err(|error| StoreError::io("write", path)(error.error))?;
+    sync_dir(dir)
+}
+
+/// Creates a file with its whole content at once; returns false when the path is taken.
+///
+/// # Errors
+/// When any step fails; no file is then left behind.
+pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, StoreError> {
+    let (dir, temporary) = temporary_with(path, bytes)?;
+    match temporary.persist_noclobber(path) {
+        Ok(_) => sync_dir(dir).map(|()| true),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(StoreError::io("create", path)(error.error)),
+    }
+}
+
+/// Removes a file; returns whether there was one.
+///
+/// # Errors
+/// When it can't be removed.
+pub fn remove(path: &Path) -> Result<bool, StoreError> {
+    match fs::remove_file(path) {
+        Ok(()) => sync_dir(parent(path)).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(StoreError::io("remove", path)(error)),
+    }
+}
+
+/// Writes a JSON value the way the files of SPEC 2 are written: two-space indentation.
+///
+/// # Errors
+/// As `replace`.
+pub fn replace_json(path: &Path, value: &Value) -> Result<(), StoreError> {
+    replace(path, pretty(value).as_bytes())
+}
+
+/// Formats a JSON value with two-space indentation and no newline at the end.
+#[must_use]
+pub fn pretty(value: &Value) -> String {
+    format!("{value:#}")
+}
+
+fn temporary_with<'path>(
+    path: &'path Path,
+    bytes: &[u8],
+) -> Result<(&'path Path, tempfile::NamedTempFile), StoreError> {
+    let dir = parent(path);
+    ensure_dir(dir)?;
+    // tempfile creates with mode 0600.
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".grounding-")
+        .suffix(".tmp")
+        .tempfile_in(dir)
+        .map_err(StoreError::io("write", path))?;
+    temporary.write_all(bytes).map_err(StoreError::io("write", path))?;
+    temporary.as_file().sync_all().map_err(StoreError::io("write", path))?;
+    Ok((dir, temporary))
+}
+
+/// Makes the directory's entries durable.
+fn sync_dir(dir: &Path) -> Result<(), StoreError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("write", dir))
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn ids_become_file_names_as_recorded() {
+        let fixture: Value = serde_json::from_str(include_str!("../../tests/fixtures/verdict-ids.json")).unwrap();
+        let cases = fixture["cases"].as_array().unwrap();
+        assert!(cases.len() > 20);
+        for case in cases {
+            let key = FileKey::of(case["id"].as_str().unwrap());
+            assert_eq!(key.as_ref().map(FileKey::as_str), case["key"].as_str(), "{case}");
+        }
+    }
+
+    #[test]
+    fn a_replaced_file_is_private_and_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/deep/file.json");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(path.parent().unwrap().metadata().unwrap().mode() & 0o777, 0o700);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn create_never_overwrites() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        assert!(create(&path, b"one").unwrap());
+        assert!(!create(&path, b"two").unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        symlink("/etc/hostname", &link).unwrap();
+        assert!(read_file(&link, 10).unwrap_err().to_string().contains("is a symlink"));
+        assert!(read_file(dir.path(), 10).unwrap_err().to_string().contains("is not a regular file"));
+        let large = dir.path().join("large");
+        fs::write(&large, "0123456789a").unwrap();
+        assert!(read_file(&large, 10).unwrap_err().to_string().contains("larger than 10 bytes"));
+        assert!(read_file(&dir.path().join("absent"), 10).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_that_does_not_parse_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("broken.json");
+        fs::write(&path, "{").unwrap();
+        let message = read_object(&path).unwrap_err().to_string();
+        assert!(message.contains("broken.json") && message.contains("left as it is"), "{message}");
+        fs::write(&path, "[]").unwrap();
+        assert!(read_object(&path).is_err());
+    }
+}
