@@ -3,6 +3,7 @@
 //! Reading order: `serve` boots the daemon, `api` maps requests to one function of a domain module each, the domain
 //! modules below know no HTTP. `store`, `clock` and `process` are what they share.
 
+pub mod attempt;
 pub mod clock;
 pub mod process;
 pub mod store;
