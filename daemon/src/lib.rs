@@ -5,6 +5,7 @@
 
 pub mod attempt;
 pub mod clock;
+pub mod error;
 pub mod process;
 pub mod store;
 

@@ -230,7 +230,8 @@ impl LockPlace {
     }
 }
 
-/// A lock that is held; it is released by `release` alone, and its flock by the end of the process at the latest.
+/// A lock that is held. Dropping it gives back the flock alone, as the death of its process does; `release` gives back
+/// the lock.
 #[derive(Debug)]
 pub struct HeldLock {
     place: LockPlace,
@@ -267,13 +268,11 @@ impl HeldLock {
     ///
     /// # Errors
     /// When the directory can't be removed; the flock is given back all the same.
-    pub fn release(self) -> Result<(), LockError> {
-        if self.check().is_err() {
-            return Ok(());
-        }
-        let removed = self.place.remove_dir();
+    pub fn release(&self) -> Result<(), LockError> {
+        let removed = self.check().map_or(Ok(()), |()| self.place.remove_dir());
         // The record names a directory that is gone; without it no later directory can be taken for ours.
-        self.anchor.set_len(0).map_err(StoreError::io("write", &self.place.anchor))?;
+        let write = |source| StoreError::Io { doing: "write", path: self.place.anchor.clone(), source };
+        self.anchor.set_len(0).and_then(|()| self.anchor.unlock()).map_err(write)?;
         removed
     }
 
@@ -296,8 +295,7 @@ impl HeldLock {
 
 fn read_holder(anchor: &File) -> Option<Holder> {
     let mut bytes = Vec::new();
-    let mut reader = anchor;
-    reader.take(LARGEST_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
+    anchor.take(LARGEST_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 

@@ -3,8 +3,9 @@
 //!
 //! Reading order: `log` (what is remembered), `lock` (who may run), `result` (the full answer), `guard` and `run` (the
 //! preflight process), `supervisor` (the process that does it all), `table` (the daemon's side: starting, joining,
-//! waiting), `lookup` (status and result). Liveness is judged by the lock, never by a process id.
+//! waiting), `lookup` (status and result), `answer` (what is answered). Liveness is judged by the lock, never by a process id.
 
+pub mod answer;
 pub mod guard;
 pub mod lock;
 pub mod log;

@@ -8,6 +8,7 @@ use grounding_proto::solution::{GateCode, SolutionGateAnswer, Verdict, Worktree}
 
 use super::repository::{Repository, RepositoryError};
 use super::verdict::{self, MarkerError};
+use crate::error::describe;
 use crate::process::ClientEnvironment;
 use crate::store::FileKey;
 
@@ -85,7 +86,7 @@ fn decide(request: GateRequest<'_>, tree: &Tree) -> (GateCode, String, Option<Ve
     let marker = key.path_in(request.verdict_dir, ".json");
     let verdict = match verdict::read_marker(&marker, request.id, request.signing_key) {
         Ok(verdict) => verdict,
-        Err(error) => return (deny_code(&error), format!("{}.", chain(&error)), None),
+        Err(error) => return (deny_code(&error), format!("{}.", sentence(&error)), None),
     };
     let (code, reason) = judge(&verdict, tree);
     (code, reason, Some(verdict))
@@ -99,7 +100,7 @@ fn judge(verdict: &Verdict, tree: &Tree) -> (GateCode, String) {
         );
     }
     match &tree.head {
-        Err(error) => (GateCode::HeadUnresolved, format!("HEAD can't be resolved: {}.", chain(error))),
+        Err(error) => (GateCode::HeadUnresolved, format!("HEAD can't be resolved: {}.", describe(error))),
         Ok(head) if *head != verdict.head => (
             GateCode::StaleHead,
             format!(
@@ -138,15 +139,9 @@ fn short(head: &str) -> &str {
     head.get(..12).unwrap_or(head)
 }
 
-/// Joins an error and its causes into one sentence, first letter raised.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
+/// Makes a sentence of an error and its causes, first letter raised.
+fn sentence(error: &dyn std::error::Error) -> String {
+    let text = describe(error);
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
