@@ -3,12 +3,12 @@
 //! Reading order: `serve` boots the daemon, `api` maps requests to one function of a domain module each, the domain
 //! modules below know no HTTP. `store`, `clock` and `process` are what they share.
 
-pub mod attempt;
 pub mod clock;
 pub mod error;
 pub mod process;
 pub mod store;
 
+pub mod attempt;
 pub mod claim;
 pub mod hypothesis;
 pub mod ledger;
@@ -16,3 +16,8 @@ pub mod reference;
 pub mod session;
 pub mod solution;
 pub mod workflow;
+
+pub mod api;
+pub mod cli;
+pub mod logging;
+pub mod serve;

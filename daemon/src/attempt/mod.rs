@@ -6,6 +6,7 @@
 //! waiting), `lookup` (status and result), `answer` (what is answered). Liveness is judged by the lock, never by a process id.
 
 pub mod answer;
+pub mod cancel;
 pub mod guard;
 pub mod lock;
 pub mod log;

@@ -87,9 +87,7 @@ fn look_for_path(root: &Root, value: &str, deadline: Instant) -> (PathReference,
     };
     let found = path::find(root, &with_line.path);
     let line = match (&found, with_line.line) {
-        (Found::Present { path, .. }, Some(line)) => {
-            Some(path::find_line(path, line, &|| Instant::now() >= deadline))
-        }
+        (Found::Present { path, .. }, Some(line)) => Some(path::find_line(path, line, &|| Instant::now() >= deadline)),
         _ => None,
     };
     (with_line, found, line)
