@@ -23,6 +23,9 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Reads at once.
 const MAX_READERS: u32 = 4;
 
+/// Rows that SQLite's thread hands over ahead of their reader: enough that neither waits for the other at each row.
+const ROW_BUFFER: usize = 200;
+
 /// How often opening is tried again while the database is locked.
 const OPEN_POLL: Duration = Duration::from_millis(10);
 
@@ -141,5 +144,6 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .filename(path)
         .create_if_missing(false)
         .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(ROW_BUFFER)
         .disable_statement_logging()
 }
