@@ -52,8 +52,11 @@ pub(super) enum Place {
 /// Makes the file and its directory where they are absent, and tightens what is ours.
 ///
 /// # Errors
-/// When one can't be made or tightened, or the path names no regular file.
+/// When one can't be made or tightened, or the path names no regular file or is not UTF-8.
 pub(super) fn prepare(path: &Path, place: Place) -> Result<(), StoreError> {
+    if path.to_str().is_none() {
+        return Err(StoreError::unusable(path, "is no ledger path: SQLite opens UTF-8 paths only"));
+    }
     let dir = path.parent().unwrap_or(Path::new("/"));
     store::ensure_dir(dir)?;
     if place == Place::Default {

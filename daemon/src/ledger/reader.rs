@@ -115,7 +115,8 @@ async fn entries(
     // The plus keeps the type from choosing the index: a session is far fewer rows than a type.
     query.push(" AND +type IN (");
     let mut names = query.separated(", ");
-    for entry_type in request.types.as_deref().unwrap_or(&TYPES) {
+    let types = request.types.as_deref().filter(|types| !types.is_empty());
+    for entry_type in types.unwrap_or(&TYPES) {
         names.push_bind(type_name(*entry_type));
     }
     query.push(")");

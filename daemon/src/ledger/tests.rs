@@ -1,7 +1,9 @@
 //! Tests of the ledger over real database files, with other programs' connections beside it.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -366,6 +368,9 @@ async fn a_path_that_can_be_no_file_is_named() {
         assert!(error.to_string().contains(path.to_str().unwrap().trim_end_matches("/ledger.db")), "{error}");
         assert_eq!(ledgers.status(path).await.status, LedgerHealth::Error);
     }
+    let path = bench.dir.path().join(OsStr::from_bytes(b"\xff.db"));
+    assert!(ledgers.add(&path, fact("s", "c")).await.is_err());
+    assert_eq!(fs::read_dir(bench.dir.path()).unwrap().count(), 0, "nothing is left behind");
 }
 
 #[tokio::test]
