@@ -61,3 +61,42 @@ pub fn daemon(program: &Path) -> tokio::process::Command {
 pub fn plain(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
+
+/// A short program that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It can't be started.
+    #[error("can't start `{command}`")]
+    Start {
+        /// The command line.
+        command: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It ended with an error.
+    #[error("`{command}` failed: {output}")]
+    Failed {
+        /// The command line.
+        command: String,
+        /// What it printed.
+        output: String,
+    },
+}
+
+/// Runs a program without stdin to its end and returns what it printed on stdout; it is killed when the future is dropped.
+///
+/// # Errors
+/// When it can't be started or fails.
+pub async fn run(mut command: Command) -> Result<String, RunError> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let shown = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    command.stdin(Stdio::null());
+    let output = tokio::process::Command::from(command).kill_on_drop(true).output().await;
+    let output = output.map_err(|source| RunError::Start { command: shown.clone(), source })?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(stdout);
+    }
+    let said = format!("{}{stdout}", String::from_utf8_lossy(&output.stderr));
+    Err(RunError::Failed { command: shown, output: format!("{} ({})", said.trim(), output.status) })
+}
