@@ -46,11 +46,12 @@ pub fn is_executable(path: &Path) -> bool {
 
 /// Returns the command that starts the daemon: its stdout is the readiness pipe, nothing else is shared with it.
 ///
-/// The environment is passed on; descriptors from 3 up are marked to be closed, in case this process was handed some.
+/// The client's environment is passed on; descriptors from 3 up are marked to be closed, in case this process was handed some.
 #[must_use]
-pub fn daemon(program: &Path) -> tokio::process::Command {
+pub fn daemon(program: &Path, environment: &Environment) -> tokio::process::Command {
     close_fds::set_fds_cloexec(3, &[]);
     let mut command = plain(program);
+    command.env_clear().envs(environment.variables().iter().cloned());
     command.arg("serve").current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.into()
 }
