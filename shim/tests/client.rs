@@ -1,5 +1,7 @@
 //! The client library against a daemon of the test's own: a real socket, a real HTTP server, real processes.
 
+#![expect(clippy::unwrap_used, reason = "a helper that can't go on must fail its test")]
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::os::unix::fs::PermissionsExt;
