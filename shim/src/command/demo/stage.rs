@@ -38,7 +38,7 @@ const CHANGE: &[(&str, &str)] = &[
     ("package-lock.json", include_str!("package-lock.json.txt")),
     (".preflight.json", "{\n  \"checks\": { \"audit\": false }\n}\n"),
     ("src/greeting.js", include_str!("greeting.js.txt")),
-    ("test/greeting.test.js", include_str!("greeting.test.js.txt")),
+    ("tests/greeting.test.js", include_str!("greeting.test.js.txt")),
 ];
 
 /// The stage.
