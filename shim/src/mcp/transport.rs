@@ -21,6 +21,8 @@ use super::envelope::Envelope;
 /// Longest line that is read, in bytes; half of what the daemon takes, because a call grows by its context.
 pub const MAX_LINE_BYTES: usize = MAX_BODY_BYTES / 2;
 
+const UNREADABLE: &str = "the message can't be read: it is not valid JSON, or nested deeper than 127 levels";
+
 /// Room for a line that is kept between messages, in bytes.
 const KEPT_LINE_BYTES: usize = 64 * 1024;
 
@@ -144,7 +146,7 @@ fn complain(line: &[u8]) -> Understood {
         let mut envelope = Envelope::default();
         envelope.feed(line);
         return match envelope.request_id() {
-            Some(id) => Understood::Answer(error(Some(id), ErrorCode::PARSE_ERROR, "the message is not valid JSON")),
+            Some(id) => Understood::Answer(error(Some(id), ErrorCode::PARSE_ERROR, UNREADABLE)),
             None => Understood::Nothing,
         };
     };
