@@ -90,6 +90,23 @@ pub fn command(program: &Path, environment: &ClientEnvironment, cwd: &Path) -> t
     command
 }
 
+/// Returns a command that inherits everything but stdin, for a process that stands between two others.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that makes a command")]
+pub fn inheriting(program: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new(program);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Returns the path by which this very build is started again, also after its file was replaced by an upgrade.
+///
+/// # Errors
+/// When the system can't name the running executable.
+pub fn this_build() -> std::io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
+}
+
 /// What a short, quiet program printed.
 #[derive(Debug)]
 pub struct Output {
