@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use grounding_shim::client::{ClientError, StartPolicy, chain};
+use grounding_shim::client::StartPolicy;
+use grounding_shim::error::{ClientError, chain};
 use serde_json::json;
 use tokio::task::JoinSet;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::client::ClientError;
+use crate::error::ClientError;
 
 /// A demonstration that did not go as it should.
 #[derive(Debug, thiserror::Error)]

@@ -14,7 +14,8 @@ use tempfile::TempDir;
 
 use super::super::attempts;
 use super::DemoError;
-use crate::client::{Client, ClientError, StartPolicy};
+use crate::client::{Client, StartPolicy};
+use crate::error::ClientError;
 use crate::process;
 
 /// Prefixes of variables that would lead out of the stage, and whole names.
