@@ -25,8 +25,6 @@ use crate::state::{FAILURE_MEMORY, State};
 
 /// Time between two looks while it waits.
 const PAUSE: Duration = Duration::from_millis(15);
-/// How often a request of which nothing was written is sent again.
-const UNWRITTEN_RETRIES: u32 = 4;
 /// Idle connections that are kept, and for how long: a daemon that closes one just when a request is written on it would
 /// leave the outcome unknown.
 const MAX_IDLE: usize = 4;
@@ -187,29 +185,28 @@ impl Client {
 
     async fn answer(&self, call: Call, repeat: Repeat, what: &str) -> Result<Answer, ClientError> {
         let deadline = Instant::now() + PATIENCE;
-        let (mut unwritten, mut broken) = (0, 0);
+        let mut lost = 0;
         loop {
             let mut connection = match self.take_idle() {
                 Some(connection) => connection,
                 None => self.connection().await?,
             };
             match connection.exchange(call.clone()).await {
-                Ok(answer) if is_draining(&answer) => {
-                    if Instant::now() >= deadline {
-                        return Err(refused(&call.path, &answer));
-                    }
-                    tokio::time::sleep(PAUSE).await;
-                }
-                Ok(answer) => {
+                Ok(answer) if !is_draining(&answer) => {
                     self.keep(connection);
                     return Ok(answer);
                 }
-                Err(ExchangeError::NotWritten(_)) if unwritten < UNWRITTEN_RETRIES => unwritten += 1,
-                Err(ExchangeError::Broken(_)) if repeat == Repeat::Harmless && broken == 0 => broken += 1,
+                // Nothing was carried out.
+                Ok(_) | Err(ExchangeError::NotWritten(_)) => {}
+                Err(ExchangeError::Broken(_)) if repeat == Repeat::Harmless && lost == 0 => lost += 1,
                 Err(source) => {
                     return Err(ClientError::OutcomeUnknown { what: what.to_owned(), look: look(what), source });
                 }
             }
+            if Instant::now() >= deadline {
+                return Err(ClientError::Unavailable { log: self.state()?.log_file() });
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

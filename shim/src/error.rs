@@ -8,12 +8,9 @@ use grounding_proto::environment::EnvironmentError;
 use grounding_proto::wire::{ErrorBody, ErrorCode, PROTOCOL, ProtocolRange, VersionAnswer};
 
 use crate::connection::ExchangeError;
-use crate::context::WorkingDirectoryGone;
+use crate::context::{VERSION, WorkingDirectoryGone};
 use crate::launch::StartError;
 use crate::state::{FAILURE_MEMORY, StateError};
-
-/// This build's version.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// How long a call waits for another process that starts the daemon, or for a draining daemon to make room.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,7 +7,8 @@ use grounding_proto::wire::{Health, HealthAnswer, PROTOCOL};
 
 use super::failure::CommandError;
 use crate::client::{Client, StartPolicy};
-use crate::error::{ClientError, VERSION};
+use crate::context::VERSION;
+use crate::error::ClientError;
 use crate::output;
 use crate::state::State;
 

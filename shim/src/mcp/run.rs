@@ -17,7 +17,7 @@ use super::server::Server;
 use super::stdio;
 use super::transport::LineTransport;
 use crate::client::{Client, StartPolicy};
-use crate::error::VERSION;
+use crate::context::VERSION;
 use crate::output;
 
 /// How long calls in flight may still be answered after the input ended.
