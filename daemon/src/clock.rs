@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 /// The clocks a component may read.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: std::fmt::Debug + Send + Sync + 'static {
     /// Returns the wall clock's time; it may jump.
     fn now(&self) -> Timestamp;
 

@@ -4,9 +4,11 @@
 //! modules below know no HTTP. `store`, `clock` and `process` are what they share.
 
 pub mod clock;
+pub mod error;
 pub mod process;
 pub mod store;
 
+pub mod attempt;
 pub mod claim;
 pub mod hypothesis;
 pub mod ledger;
@@ -14,3 +16,8 @@ pub mod reference;
 pub mod session;
 pub mod solution;
 pub mod workflow;
+
+pub mod api;
+pub mod cli;
+pub mod logging;
+pub mod serve;

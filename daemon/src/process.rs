@@ -90,6 +90,27 @@ pub fn command(program: &Path, environment: &ClientEnvironment, cwd: &Path) -> t
     command
 }
 
+/// Returns a command that inherits everything but stdin, for a process that stands between two others.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that makes a command")]
+pub fn inheriting(program: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new(program);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Returns a command that starts this very build again, also after its file was replaced by an upgrade.
+///
+/// # Errors
+/// When the system can't name the running executable.
+pub fn this_build(environment: &ClientEnvironment, cwd: &Path) -> std::io::Result<tokio::process::Command> {
+    let program =
+        if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
+    let mut command = command(&program, environment, cwd);
+    command.arg0("groundingd");
+    Ok(command)
+}
+
 /// What a short, quiet program printed.
 #[derive(Debug)]
 pub struct Output {

@@ -5,10 +5,11 @@
 //! names never contain an id.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use serde_json::Value;
@@ -16,13 +17,19 @@ use serde_json::Value;
 /// Largest JSON file that is read, in bytes; none that a client can cause is near it.
 const MAX_JSON_BYTES: u64 = 64 * 1024 * 1024;
 
+/// How long a lock is waited for; whoever holds one does so for some file operations only.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a lock that is held is tried again.
+const LOCK_POLL: Duration = Duration::from_millis(2);
+
 /// A file operation that failed, with the path it was about.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The operating system refused.
     #[error("can't {doing} {}", path.display())]
     Io {
-        /// What was tried: "read", "write", "create", "remove".
+        /// What was tried: "read", "write", "create", "remove", "lock".
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -93,16 +100,7 @@ pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// When it is a symlink, no regular file, larger than `limit` bytes, or can't be read.
 pub fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            return Err(StoreError::unusable(path, "is a symlink"));
-        }
-        Err(error) => return Err(StoreError::io("read", path)(error)),
-    };
+    let Some(file) = open(OpenOptions::new().read(true), path)? else { return Ok(None) };
     let metadata = file.metadata().map_err(StoreError::io("read", path))?;
     if !metadata.is_file() {
         return Err(StoreError::unusable(path, "is not a regular file"));
@@ -177,6 +175,52 @@ pub fn pretty(value: &Value) -> String {
     format!("{value:#}")
 }
 
+/// Takes the lock of an existing file, so that a read, change and replacement is one; returns nothing when it is absent.
+///
+/// It is advisory and excludes threads and other processes that take it too. The file itself is locked, so no lock file
+/// is left behind; a file that was replaced while this waited is locked anew.
+///
+/// # Errors
+/// When the file is a symlink, can't be opened, or stays locked for 10 s.
+pub fn lock(path: &Path) -> Result<Option<FileLock>, StoreError> {
+    let waiting_since = Instant::now();
+    loop {
+        // For writing too: network file systems give an exclusive lock to writers only.
+        let Some(file) = open(OpenOptions::new().read(true).write(true), path)? else { return Ok(None) };
+        match file.try_lock() {
+            Ok(()) if is_at(&file, path) => return Ok(Some(FileLock { _file: file })),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) if waiting_since.elapsed() < LOCK_PATIENCE => std::thread::sleep(LOCK_POLL),
+            Err(error) => return Err(StoreError::io("lock", path)(error.into())),
+        }
+    }
+}
+
+/// The held lock of a file; dropping it lets go.
+#[derive(Debug)]
+pub struct FileLock {
+    _file: File,
+}
+
+/// Opens a file that is no symlink, without waiting for the other end of a pipe; returns nothing when it is absent.
+fn open(options: &mut OpenOptions, path: &Path) -> Result<Option<File>, StoreError> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match options.custom_flags(flags.bits().cast_signed()).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            Err(StoreError::unusable(path, "is a symlink"))
+        }
+        Err(error) => Err(StoreError::io("read", path)(error)),
+    }
+}
+
+/// Returns whether a path still names the opened file.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
+    matches!((&file.metadata(), &path.symlink_metadata()), (Ok(file), Ok(path)) if identity(file) == identity(path))
+}
+
 fn temporary_with<'path>(
     path: &'path Path,
     bytes: &[u8],
@@ -208,7 +252,7 @@ fn parent(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -255,6 +299,27 @@ mod tests {
         fs::write(&large, "0123456789a").unwrap();
         assert!(read_file(&large, 10).unwrap_err().to_string().contains("larger than 10 bytes"));
         assert!(read_file(&dir.path().join("absent"), 10).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lock_is_of_the_file_that_stands_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("counter");
+        assert!(lock(&path).unwrap().is_none(), "nothing to lock");
+        fs::write(&path, "0").unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        let _lock = lock(&path).unwrap().unwrap();
+                        let count: u32 = fs::read_to_string(&path).unwrap().parse().unwrap();
+                        replace(&path, (count + 1).to_string().as_bytes()).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), "40");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no lock file is left");
     }
 
     #[test]

@@ -53,6 +53,18 @@ pub fn tool(name: &str) -> Option<&'static Tool> {
     tools().iter().find(|tool| tool.name == name)
 }
 
+/// Returns whether a call of the tool carries the client's environment: these start programs on the client's behalf.
+#[must_use]
+pub fn carries_environment(name: &str) -> bool {
+    matches!(name, "solution_evaluate" | "solution_gate")
+}
+
+/// Returns whether the tool resolves a default or relative path against the client's working directory.
+#[must_use]
+pub fn needs_working_directory(name: &str) -> bool {
+    matches!(name, "solution_evaluate" | "solution_gate" | "verify_memory_reference")
+}
+
 fn define<Arguments: schemars::JsonSchema, Answer: schemars::JsonSchema>(
     name: &'static str,
     title: &'static str,

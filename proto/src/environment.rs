@@ -25,6 +25,8 @@ pub const SOLUTION_VERDICT_SIGNING_KEY: &str = "SOLUTION_VERDICT_SIGNING_KEY";
 pub const HARNESS_HOME: &str = "HARNESS_HOME";
 /// Names the preflight program.
 pub const SOLUTION_PREFLIGHT_BIN: &str = "SOLUTION_PREFLIGHT_BIN";
+/// The project's directory, as some MCP hosts tell it to the servers they start; wins over the working directory.
+pub const CLAUDE_PROJECT_DIR: &str = "CLAUDE_PROJECT_DIR";
 /// Log filter of the daemon, in the syntax of `tracing`'s `EnvFilter`.
 pub const GROUNDING_LOG: &str = "GROUNDING_LOG";
 

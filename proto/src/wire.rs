@@ -53,7 +53,7 @@ pub struct Context {
     /// The client's settings.
     #[serde(default)]
     pub settings: Settings,
-    /// The client's environment; sent with `solution_evaluate` alone, kept in memory alone.
+    /// The client's environment; sent with the tools of `catalogue::carries_environment` alone, kept in memory alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<(OsText, OsText)>>,
 }

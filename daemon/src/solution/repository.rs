@@ -194,6 +194,37 @@ impl Repository {
         Ok(names.take(most).map(|name| String::from_utf8_lossy(name).into_owned()).collect())
     }
 
+    /// Returns which files that steer the checks the current change touches, committed or not: the change since the
+    /// fork point from the remote default branch, else since HEAD. Nothing when git can't tell.
+    pub async fn policy_files_changed(&self) -> Option<Vec<String>> {
+        const STEERING: [&str; 2] = [".preflight.json", ".ai/solution-acceptance.json"];
+        let base = self.fork_point().await.ok()?;
+        let base = base.as_ref().map_or("HEAD", CommitId::as_str);
+        let mut arguments = vec!["diff", "--no-ext-diff", "--name-only", "-z", base, "--"];
+        arguments.extend(STEERING);
+        let listed = self.ask(&arguments).await.ok()?;
+        Some(listed.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// Returns the fork point of the current change: the merge base of HEAD with `refs/remotes/origin/HEAD`, when absent
+    /// or dangling with origin/master, else with origin/main. Nothing when there is no remote default branch or no
+    /// common commit.
+    ///
+    /// # Errors
+    /// When git can't be run.
+    pub async fn fork_point(&self) -> Result<Option<CommitId>, RepositoryError> {
+        for branch in ["origin/HEAD", "origin/master", "origin/main"] {
+            let branch = format!("refs/remotes/{branch}^{{commit}}");
+            let found = self.git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &branch]).await?;
+            if found.code == Some(0) {
+                let tip = String::from_utf8_lossy(&found.stdout);
+                let base = self.git(&["merge-base", "HEAD", tip.trim()]).await?;
+                return Ok(CommitId::parse(String::from_utf8_lossy(&base.stdout).trim()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Digests the whole difference between tracked files and HEAD, however large, without keeping it.
     async fn tracked_digest(&self) -> Result<[u8; 32], RepositoryError> {
         let mut command = self.command(&[

@@ -1,0 +1,346 @@
+//! `solution_evaluate_status` and `solution_evaluate_result` (SPEC 6, Attempts): what the log says, checked against the
+//! lock where it says running.
+//!
+//! Never starts a run, never blocks, and creates no file for an id that never ran. An attempt that reads running while
+//! its lock is free is settled as unknown, once and for good.
+
+use std::path::{Path, PathBuf};
+
+use grounding_proto::solution::{
+    AttemptStatus, Omitted, SolutionEvaluateAnswer, SolutionResultAnswer, SolutionStatusAnswer,
+};
+use grounding_proto::wire::{AttemptRow, Settings};
+
+use super::answer;
+use super::lock::{Acquired, Holder, HolderKind, LockError};
+use super::log::{Attempt, Log};
+use super::result;
+use super::supervisor::reconcile;
+use super::table::{Attempts, Live, Place};
+use crate::clock::iso;
+use crate::error::describe;
+use crate::store::{FileKey, StoreError};
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct LookupRequest {
+    /// The id.
+    pub id: String,
+    /// The attempt, or the latest.
+    pub attempt_id: Option<String>,
+    /// Where verdicts are.
+    pub verdict_dir: PathBuf,
+    /// The client's settings.
+    pub settings: Settings,
+}
+
+/// A lookup that found files it can't use.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// A file.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The lock.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+}
+
+enum Found {
+    /// The id can't name a verdict.
+    Unusable,
+    /// Nothing is known.
+    Nothing,
+    /// The lock is held, and no attempt is known to hold it.
+    Unconfirmed,
+    /// An attempt, and whether it is the latest of its id.
+    Attempt(Box<Attempt>, bool),
+}
+
+/// Answers where an attempt stands.
+///
+/// # Errors
+/// When the log or the lock can't be used.
+pub fn status(attempts: &Attempts, request: &LookupRequest) -> Result<SolutionStatusAnswer, LookupError> {
+    let bare = |status| SolutionStatusAnswer {
+        status,
+        id: request.id.clone(),
+        attempt_id: request.attempt_id.clone(),
+        head: None,
+        started_at: None,
+        last_updated_at: None,
+        is_latest_for_id: None,
+        poll_after_ms: None,
+        error: None,
+    };
+    let (attempt, latest) = match find(attempts, request)? {
+        Found::Unusable => {
+            return Ok(SolutionStatusAnswer { error: Some(unusable(&request.id)), ..bare(AttemptStatus::Unknown) });
+        }
+        Found::Nothing => return Ok(bare(AttemptStatus::Unknown)),
+        Found::Unconfirmed => {
+            let poll_after_ms = Some(request.settings.poll_after_ms);
+            return Ok(SolutionStatusAnswer { poll_after_ms, ..bare(AttemptStatus::RunningUnconfirmed) });
+        }
+        Found::Attempt(attempt, latest) => (attempt, latest),
+    };
+    let status = attempt.status();
+    let pruned = attempt.tombstone.is_some();
+    let start = attempt.start.as_ref().filter(|_| !pruned);
+    Ok(SolutionStatusAnswer {
+        attempt_id: Some(attempt.attempt_id.clone()),
+        head: Some(start.and_then(|start| start.head.clone())),
+        started_at: start.map(|start| start.started_at.clone()),
+        last_updated_at: attempt.last_updated_at().map(str::to_owned),
+        is_latest_for_id: Some(latest),
+        poll_after_ms: (status == AttemptStatus::Running).then_some(request.settings.poll_after_ms),
+        ..bare(status)
+    })
+}
+
+/// Answers how an attempt ended, or running.
+///
+/// # Errors
+/// When the log or the lock can't be used.
+pub fn result(attempts: &Attempts, request: &LookupRequest) -> Result<SolutionResultAnswer, LookupError> {
+    let bare = |status| SolutionResultAnswer {
+        status,
+        id: request.id.clone(),
+        attempt_id: request.attempt_id.clone(),
+        is_latest_for_id: None,
+        marker_present: None,
+        outcome_class: None,
+        summary: None,
+        error: None,
+        verdict: None,
+        marker_path: None,
+        diagnostics: None,
+        poll_after_ms: None,
+        omitted: Omitted::default(),
+    };
+    let poll_after_ms = Some(request.settings.poll_after_ms);
+    let (attempt, latest) = match find(attempts, request)? {
+        Found::Unusable => {
+            return Ok(SolutionResultAnswer { error: Some(unusable(&request.id)), ..bare(AttemptStatus::Unknown) });
+        }
+        Found::Nothing => return Ok(bare(AttemptStatus::Unknown)),
+        Found::Unconfirmed => {
+            return Ok(SolutionResultAnswer { poll_after_ms, ..bare(AttemptStatus::RunningUnconfirmed) });
+        }
+        Found::Attempt(attempt, latest) => (attempt, latest),
+    };
+    let found = SolutionResultAnswer {
+        attempt_id: Some(attempt.attempt_id.clone()),
+        is_latest_for_id: Some(latest),
+        ..bare(attempt.status())
+    };
+    if attempt.status() == AttemptStatus::Running {
+        return Ok(SolutionResultAnswer { poll_after_ms, ..found });
+    }
+    let terminal =
+        attempt.terminal.as_ref().filter(|_| attempt.outcome_class().is_some() && attempt.tombstone.is_none());
+    let marker_present = FileKey::of(&request.id)
+        .is_some_and(|key| key.path_in(&request.verdict_dir, ".json").symlink_metadata().is_ok());
+    let mut found = SolutionResultAnswer {
+        marker_present: Some(marker_present),
+        outcome_class: attempt.outcome_class(),
+        summary: terminal.and_then(|terminal| terminal.summary.clone()),
+        error: terminal.and_then(|terminal| terminal.error.clone()),
+        ..found
+    };
+    if latest
+        && terminal.is_some()
+        && let Some(stored) = result::read(&request.verdict_dir, &attempt.attempt_id)?.filter(|it| it.id == request.id)
+    {
+        found.error = stored.error;
+        found.verdict = Some(stored.verdict);
+        found.marker_path = Some(stored.marker_path);
+        found.diagnostics = Some(stored.diagnostics);
+        answer::bound(&mut found, &request.verdict_dir);
+    }
+    Ok(found)
+}
+
+/// Answers an evaluation whose attempt has ended.
+pub(super) async fn outcome(
+    attempts: &Attempts,
+    place: &Place,
+    live: &Live,
+    settings: &Settings,
+) -> SolutionEvaluateAnswer {
+    let request = LookupRequest {
+        id: live.id.clone(),
+        attempt_id: Some(live.attempt_id.clone()),
+        verdict_dir: place.verdict_dir.clone(),
+        settings: *settings,
+    };
+    let attempts = attempts.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let found = find(&attempts, &request)?;
+        let stored = match &found {
+            Found::Attempt(attempt, _) if attempt.terminal.is_some() && attempt.reconciled_at.is_none() => {
+                result::read(&request.verdict_dir, &attempt.attempt_id)?.filter(|stored| stored.id == request.id)
+            }
+            _ => None,
+        };
+        Ok::<_, LookupError>((found, stored))
+    });
+    let with_attempt = |answer| SolutionEvaluateAnswer { attempt_id: Some(live.attempt_id.clone()), ..answer };
+    match looked.await {
+        Ok(Ok((_, Some(stored)))) => answer::settled(stored, &place.verdict_dir),
+        Ok(Ok((Found::Attempt(attempt, _), None))) => match (attempt.status(), attempt.terminal) {
+            (AttemptStatus::Running, _) => answer::running(&live.id, &live.attempt_id, settings),
+            (AttemptStatus::Completed | AttemptStatus::Failed, Some(terminal)) => {
+                let error = terminal.error.or_else(|| Some("the attempt's full result is gone".to_owned()));
+                with_attempt(SolutionEvaluateAnswer { error, ..answer::bare(terminal.status, &live.id) })
+            }
+            (status, _) => {
+                let error = "the attempt's process ended without an outcome; start a new attempt".to_owned();
+                with_attempt(SolutionEvaluateAnswer { error: Some(error), ..answer::bare(status, &live.id) })
+            }
+        },
+        Ok(Ok((_, None))) => {
+            let error = "the attempt is not in its log any more; start a new attempt".to_owned();
+            with_attempt(SolutionEvaluateAnswer {
+                error: Some(error),
+                ..answer::bare(AttemptStatus::Unknown, &live.id)
+            })
+        }
+        Ok(Err(error)) => with_attempt(answer::failed(&live.id, describe(&error))),
+        Err(error) => with_attempt(answer::failed(&live.id, describe(&error))),
+    }
+}
+
+/// Lists the attempts of a verdict directory, newest first; a log that can't be read is passed over.
+///
+/// # Errors
+/// When the directory can't be read.
+pub fn list(attempts: &Attempts, verdict_dir: &Path, settings: &Settings) -> Result<Vec<AttemptRow>, LookupError> {
+    let mut rows = Vec::new();
+    for place in places(verdict_dir)? {
+        let Ok(log) = Log::read(&place.log()) else { continue };
+        for attempt in log.attempts() {
+            let attempt = if attempt.status() == AttemptStatus::Running {
+                match settle(attempts, &place, attempt.clone(), settings) {
+                    Ok(attempt) => attempt,
+                    Err(_) => continue,
+                }
+            } else {
+                attempt.clone()
+            };
+            rows.push(row(attempts, &place, attempt));
+        }
+    }
+    rows.sort_by(|a, b| b.started_at.cmp(&a.started_at));
+    Ok(rows)
+}
+
+/// Takes the running attempts of a verdict directory into the table, and settles those whose process is gone.
+///
+/// # Errors
+/// When the directory can't be read.
+pub fn recover(attempts: &Attempts, verdict_dir: &Path, settings: &Settings) -> Result<(), LookupError> {
+    for place in places(verdict_dir)? {
+        let Ok(log) = Log::read(&place.log()) else { continue };
+        for attempt in log.attempts().iter().filter(|attempt| attempt.status() == AttemptStatus::Running) {
+            attempts.recover(&place, settings);
+            // One that can't be settled now is settled by the first lookup that asks for it.
+            let _ = settle(attempts, &place, attempt.clone(), settings);
+        }
+    }
+    Ok(())
+}
+
+fn places(verdict_dir: &Path) -> Result<Vec<Place>, LookupError> {
+    let entries = match std::fs::read_dir(verdict_dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StoreError::io("read", verdict_dir)(error).into()),
+    };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let keys = names.filter_map(|name| FileKey::of(name.strip_suffix(".attempts.jsonl")?));
+    Ok(keys.map(|key| Place { verdict_dir: verdict_dir.to_owned(), key }).collect())
+}
+
+fn row(attempts: &Attempts, place: &Place, attempt: Attempt) -> AttemptRow {
+    let live = attempts.live(place).filter(|live| live.attempt_id == attempt.attempt_id);
+    let stored = match attempt.status() {
+        AttemptStatus::Completed | AttemptStatus::Failed => result::read(&place.verdict_dir, &attempt.attempt_id),
+        _ => Ok(None),
+    };
+    let status = attempt.status();
+    let ended_at = (status != AttemptStatus::Running).then(|| attempt.last_updated_at().map(str::to_owned)).flatten();
+    let terminal = attempt.terminal.as_ref();
+    AttemptRow {
+        status,
+        repo_path: live
+            .and_then(|live| live.repo_path)
+            .or_else(|| stored.ok().flatten().map(|stored| stored.repo_path)),
+        head: attempt.start.as_ref().and_then(|start| start.head.clone()),
+        started_at: attempt.start.as_ref().map(|start| start.started_at.clone()),
+        ended_at,
+        outcome_class: attempt.outcome_class(),
+        summary: terminal.and_then(|terminal| terminal.error.clone().or_else(|| terminal.summary.clone())),
+        id: attempt.id,
+        attempt_id: attempt.attempt_id,
+    }
+}
+
+fn find(attempts: &Attempts, request: &LookupRequest) -> Result<Found, LookupError> {
+    let Some(key) = FileKey::of(&request.id) else { return Ok(Found::Unusable) };
+    let place = Place { verdict_dir: request.verdict_dir.clone(), key };
+    let log = Log::read(&place.log())?;
+    let latest = log.latest(&request.id).map(|attempt| attempt.attempt_id.clone());
+    let target = match &request.attempt_id {
+        Some(attempt_id) => log.attempt(&request.id, attempt_id),
+        None => log.latest(&request.id),
+    };
+    let Some(target) = target else {
+        let named = request.attempt_id.as_deref();
+        let live = attempts.live(&place).filter(|live| live.id == request.id);
+        let live_is_meant = live.is_some_and(|live| named.is_none_or(|named| named == live.attempt_id));
+        let held = named.is_none() && is_held(attempts, &place, &request.settings)?;
+        return Ok(if live_is_meant || held { Found::Unconfirmed } else { Found::Nothing });
+    };
+    let is_latest = latest.as_deref() == Some(target.attempt_id.as_str());
+    let attempt = if target.status() == AttemptStatus::Running {
+        settle(attempts, &place, target.clone(), &request.settings)?
+    } else {
+        target.clone()
+    };
+    Ok(Found::Attempt(Box::new(attempt), is_latest))
+}
+
+fn is_held(attempts: &Attempts, place: &Place, settings: &Settings) -> Result<bool, LookupError> {
+    let Some(_settling) = attempts.try_settle(place) else { return Ok(true) };
+    Ok(place.lock(settings).probe(attempts.clock().as_ref())?.is_some())
+}
+
+/// Returns an attempt that reads running as it really stands: as it is while its lock is held, else settled as unknown.
+fn settle(attempts: &Attempts, place: &Place, attempt: Attempt, settings: &Settings) -> Result<Attempt, LookupError> {
+    if attempts.live(place).is_some_and(|live| live.attempt_id == attempt.attempt_id) {
+        return Ok(attempt);
+    }
+    let Some(_settling) = attempts.try_settle(place) else { return Ok(attempt) };
+    let holder = Holder {
+        who: HolderKind::Reconciler,
+        pid: std::process::id(),
+        id: attempt.id.clone(),
+        repo_path: None,
+        attempt_id: None,
+        mtimes_ms: [0, 0],
+    };
+    let lock = match place.lock(settings).acquire(attempts.clock(), holder, None)? {
+        Acquired::Lock(lock) => lock,
+        Acquired::Held(_) => return Ok(attempt),
+    };
+    // The holder may have written its outcome and given the lock back since the log was read; `reconcile` reads again.
+    let reconciled = reconcile(&place.log(), &attempt.id, iso(attempts.clock().now()));
+    lock.release()?;
+    reconciled?;
+    let log = Log::read(&place.log())?;
+    Ok(log.attempt(&attempt.id, &attempt.attempt_id).cloned().unwrap_or(attempt))
+}
+
+fn unusable(id: &str) -> String {
+    format!("\"{id}\" can't name a verdict: nothing can have been evaluated under it")
+}

@@ -1,0 +1,498 @@
+//! The daemon's table of live attempts: starting a supervisor, joining one that runs, waiting for its end, bounded
+//! (SPEC 6, Attempts).
+//!
+//! The table is a convenience, never the truth: that is the lock and the log, which survive the daemon. One evaluation
+//! of an id starts at a time; everybody else joins.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use grounding_proto::solution::{AttemptStatus, SolutionEvaluateAnswer};
+use grounding_proto::wire::{AttemptCounts, OsText, Root, Settings};
+use notify::Watcher;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::{OwnedMutexGuard, watch};
+use uuid::Uuid;
+
+use super::answer;
+use super::lock::{HeldBy, Holder, LockPlace};
+use super::log::Log;
+use super::supervisor::{Event, Job};
+use crate::clock::SharedClock;
+use crate::error::describe;
+use crate::process::{self, ClientEnvironment};
+use crate::store::FileKey;
+
+/// How often an attempt that belongs to another daemon is looked at when its directory tells nothing.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Slots beyond this number are dropped when nothing happens in them.
+const MANY_SLOTS: usize = 256;
+
+/// A handle on the table; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Attempts {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    clock: SharedClock,
+    own_environment: ClientEnvironment,
+    slots: Mutex<HashMap<Place, Arc<Slot>>>,
+    recovered: Mutex<HashSet<PathBuf>>,
+    finished: AtomicU64,
+    draining: watch::Sender<bool>,
+}
+
+/// Where an id's files are.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Where verdicts are.
+    pub verdict_dir: PathBuf,
+    /// The id's file name.
+    pub key: FileKey,
+}
+
+impl Place {
+    /// Returns the path of the attempt log.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.key.path_in(&self.verdict_dir, ".attempts.jsonl")
+    }
+
+    /// Returns the path of the marker.
+    #[must_use]
+    pub fn marker(&self) -> PathBuf {
+        self.key.path_in(&self.verdict_dir, ".json")
+    }
+
+    /// Returns the lock.
+    #[must_use]
+    pub fn lock(&self, settings: &Settings) -> LockPlace {
+        LockPlace::new(&self.verdict_dir, &self.key, Duration::from_millis(settings.stale_ms))
+    }
+}
+
+/// What happens at one place. `starting` is held while a supervisor is started or dead attempts are settled, never while
+/// an attempt is waited for; `live` is never held across an await.
+#[derive(Debug, Default)]
+struct Slot {
+    starting: Arc<tokio::sync::Mutex<Foreign>>,
+    live: Mutex<Option<Live>>,
+}
+
+/// The foreign lock that was last seen here, and since when it is unchanged on a clock that never jumps.
+#[derive(Debug, Default)]
+pub struct Foreign {
+    seen: Option<(i64, Duration)>,
+}
+
+/// A live attempt.
+#[derive(Debug, Clone)]
+pub struct Live {
+    /// Names the attempt.
+    pub attempt_id: String,
+    /// The id.
+    pub id: String,
+    /// The repository.
+    pub repo_path: Option<String>,
+    phase: watch::Receiver<Phase>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Ended,
+    /// It ended and could not record how; why.
+    Unrecorded(String),
+}
+
+/// An evaluation that a client asks for.
+#[derive(Debug)]
+pub struct EvaluateRequest {
+    /// The id.
+    pub id: String,
+    /// The repository, absolute.
+    pub repo_path: PathBuf,
+    /// The client's working directory.
+    pub cwd: PathBuf,
+    /// Where verdicts are.
+    pub verdict_dir: PathBuf,
+    /// Where the signing key is.
+    pub signing_key: Root,
+    /// The client's settings.
+    pub settings: Settings,
+    /// The client's environment.
+    pub env: Vec<(OsText, OsText)>,
+    /// Whether a live attempt may be joined.
+    pub when_live: WhenLive,
+}
+
+/// What to do when an attempt of the id is live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenLive {
+    /// Join it.
+    Join,
+    /// Refuse: the caller wants a new one.
+    Refuse,
+}
+
+enum Found {
+    Live(Live),
+    Answer(Box<SolutionEvaluateAnswer>),
+    Free,
+}
+
+impl Attempts {
+    /// Returns an empty table. Supervisors are started with `own_environment`.
+    #[must_use]
+    pub fn new(clock: SharedClock, own_environment: ClientEnvironment) -> Self {
+        let shared = Shared {
+            clock,
+            own_environment,
+            slots: Mutex::default(),
+            recovered: Mutex::default(),
+            finished: AtomicU64::new(0),
+            draining: watch::Sender::new(false),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns the clocks that locks are judged by.
+    #[must_use]
+    pub fn clock(&self) -> &SharedClock {
+        &self.shared.clock
+    }
+
+    /// Has everybody who waits answer running; attempts go on, because they belong to their supervisors.
+    pub fn stop_waiting(&self) {
+        self.shared.draining.send_replace(true);
+    }
+
+    /// Returns how many attempts are live and how many ended since the daemon started.
+    #[must_use]
+    pub fn counts(&self) -> AttemptCounts {
+        let slots: Vec<_> = self.slots().values().cloned().collect();
+        let running = slots.iter().filter(|slot| slot.live().is_some()).count() as u64;
+        AttemptCounts { running, finished: self.shared.finished.load(Ordering::Relaxed) }
+    }
+
+    /// Returns the live attempt at a place, as far as this daemon knows.
+    #[must_use]
+    pub fn live(&self, place: &Place) -> Option<Live> {
+        self.slots().get(place).and_then(|slot| slot.live())
+    }
+
+    /// Keeps others from starting or settling anything at a place; nothing when somebody does so right now.
+    #[must_use]
+    pub fn try_settle(&self, place: &Place) -> Option<OwnedMutexGuard<Foreign>> {
+        self.slot(place).starting.clone().try_lock_owned().ok()
+    }
+
+    /// Returns true once per verdict directory: its attempts are then to be recovered.
+    #[must_use]
+    pub fn first_seen(&self, verdict_dir: &Path) -> bool {
+        self.shared.recovered.lock().unwrap_or_else(PoisonError::into_inner).insert(verdict_dir.to_owned())
+    }
+
+    /// Starts an evaluation or joins the live one, and waits for its end up to the wait bound.
+    pub async fn evaluate(&self, request: EvaluateRequest) -> SolutionEvaluateAnswer {
+        let Some(key) = FileKey::of(&request.id) else {
+            return answer::failed(&request.id, format!("\"{}\" can't name a verdict; choose another id", request.id));
+        };
+        let place = Place { verdict_dir: request.verdict_dir.clone(), key };
+        let slot = self.slot(&place);
+        let live = {
+            let mut foreign = slot.starting.clone().lock_owned().await;
+            match self.start_or_join(&slot, &place, &request, &mut foreign).await {
+                Ok(live) => live,
+                Err(answer) => return *answer,
+            }
+        };
+        self.wait(&place, live, &request.settings).await
+    }
+
+    async fn start_or_join(
+        &self,
+        slot: &Arc<Slot>,
+        place: &Place,
+        request: &EvaluateRequest,
+        foreign: &mut Foreign,
+    ) -> Result<Live, Box<SolutionEvaluateAnswer>> {
+        if let Some(live) = slot.live() {
+            return joinable(live, request);
+        }
+        // A holder that ends between the two looks leaves the lock free: the second round then starts.
+        for _ in 0..3 {
+            let unchanged = foreign.stale_mtime(self.clock().monotonic(), place.lock(&request.settings).stale());
+            match self.start(slot, place, request, unchanged).await {
+                Ok(Some(live)) => return Ok(live),
+                Ok(None) => {}
+                Err(error) => return Err(Box::new(answer::failed(&request.id, error))),
+            }
+            match self.find_holder(slot, place, request, foreign) {
+                Found::Live(live) => return joinable(live, request),
+                Found::Answer(answer) => return Err(answer),
+                Found::Free => {}
+            }
+        }
+        Err(Box::new(unconfirmed(request, None)))
+    }
+
+    /// Starts a supervisor and returns once its start record stands; nothing when the lock is somebody else's.
+    async fn start(
+        &self,
+        slot: &Arc<Slot>,
+        place: &Place,
+        request: &EvaluateRequest,
+        unchanged_mtime_ms: Option<i64>,
+    ) -> Result<Option<Live>, String> {
+        let job = Job {
+            attempt_id: Uuid::new_v4().to_string(),
+            id: request.id.clone(),
+            repo_path: request.repo_path.clone().into(),
+            cwd: request.cwd.clone().into(),
+            verdict_dir: place.verdict_dir.clone().into(),
+            signing_key: request.signing_key.clone(),
+            settings: request.settings,
+            env: request.env.clone(),
+            unchanged_mtime_ms,
+        };
+        let cant_start = |error: &dyn std::error::Error| format!("the attempt can't be started: {}", describe(error));
+        let text = serde_json::to_vec(&job).map_err(|error| cant_start(&error))?;
+        let this_build = process::this_build(&self.shared.own_environment, Path::new("/"));
+        let mut command = this_build.map_err(|error| cant_start(&error))?;
+        command.arg("supervise").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        // A supervisor belongs to its attempt, not to this daemon.
+        command.kill_on_drop(false);
+        let mut child = command.spawn().map_err(|error| cant_start(&error))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A supervisor that does not read has ended; its events then say so.
+            let _ = stdin.write_all(&text).await;
+        }
+        let stdout = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
+        let mut events = stdout.ok_or("the attempt can't be started: its supervisor has no stdout")?;
+        match next_event(&mut events).await {
+            Some(Event::Started | Event::Settled) => {}
+            Some(Event::Held) => return Ok(None),
+            Some(Event::Failed(error)) => return Err(error),
+            None => return Err("the attempt's supervisor ended before it began".to_owned()),
+        }
+        let (phase, receiver) = watch::channel(Phase::Running);
+        let repo_path = Some(request.repo_path.display().to_string());
+        let live = Live { attempt_id: job.attempt_id, id: job.id, repo_path, phase: receiver };
+        slot.set_live(&live);
+        let (shared, slot) = (self.shared.clone(), slot.clone());
+        tokio::spawn(async move {
+            let mut ended = Phase::Ended;
+            while let Some(event) = next_event(&mut events).await {
+                if let Event::Failed(error) = event {
+                    ended = Phase::Unrecorded(error);
+                }
+            }
+            // Waited for so that no zombie is left; how it ended is in the log.
+            let _ = child.wait().await;
+            slot.end(&shared, &phase, ended);
+        });
+        Ok(Some(live))
+    }
+
+    /// Finds out who holds the lock: an attempt to join, something to answer, or nobody any more.
+    fn find_holder(&self, slot: &Arc<Slot>, place: &Place, request: &EvaluateRequest, foreign: &mut Foreign) -> Found {
+        let lock = place.lock(&request.settings);
+        let held = match lock.probe(self.clock().as_ref()) {
+            Ok(held) => held,
+            Err(error) => return Found::Answer(Box::new(answer::failed(&request.id, describe(&error)))),
+        };
+        match held {
+            None => Found::Free,
+            Some(HeldBy::Ours(Some(holder))) => match self.adopt(slot, place, holder, lock) {
+                Some(live) => Found::Live(live),
+                None => Found::Answer(Box::new(unconfirmed(request, None))),
+            },
+            Some(HeldBy::Ours(None)) => Found::Answer(Box::new(unconfirmed(request, None))),
+            Some(HeldBy::Foreign { mtime_ms }) => {
+                foreign.observe(mtime_ms, self.clock().monotonic());
+                Found::Answer(Box::new(joined_from_log(place, request)))
+            }
+        }
+    }
+
+    /// Takes an attempt into the table that another daemon, or this one before a restart, began.
+    fn adopt(&self, slot: &Arc<Slot>, place: &Place, holder: Holder, lock: LockPlace) -> Option<Live> {
+        let attempt_id = holder.attempt_id?;
+        let (phase, receiver) = watch::channel(Phase::Running);
+        let live = Live { attempt_id, id: holder.id, repo_path: holder.repo_path, phase: receiver };
+        slot.set_live(&live);
+        let (shared, slot, place, attempt_id) =
+            (self.shared.clone(), slot.clone(), place.clone(), live.attempt_id.clone());
+        tokio::spawn(async move {
+            watch_adopted(&shared.clock, &place, &lock, &attempt_id).await;
+            slot.end(&shared, &phase, Phase::Ended);
+        });
+        Some(live)
+    }
+
+    /// Takes a place's running attempt into the table when one of our supervisors holds its lock.
+    pub fn recover(&self, place: &Place, settings: &Settings) {
+        let slot = self.slot(place);
+        let lock = place.lock(settings);
+        let Ok(_starting) = slot.starting.clone().try_lock_owned() else { return };
+        if slot.live().is_none()
+            && let Ok(Some(HeldBy::Ours(Some(holder)))) = lock.probe(self.clock().as_ref())
+        {
+            let _ = self.adopt(&slot, place, holder, lock);
+        }
+    }
+
+    async fn wait(&self, place: &Place, live: Live, settings: &Settings) -> SolutionEvaluateAnswer {
+        let mut phase = live.phase.clone();
+        let mut draining = self.shared.draining.subscribe();
+        let ended = tokio::select! {
+            ended = phase.wait_for(|phase| *phase != Phase::Running) => match ended {
+                Ok(phase) => phase.clone(),
+                // The one who watched it is gone, which only the end of the daemon does.
+                Err(_) => return answer::running(&live.id, &live.attempt_id, settings),
+            },
+            () = tokio::time::sleep(Duration::from_millis(settings.wait_bound_ms)) => {
+                return answer::running(&live.id, &live.attempt_id, settings);
+            }
+            _ = draining.wait_for(|draining| *draining) => {
+                return answer::running(&live.id, &live.attempt_id, settings);
+            }
+        };
+        match ended {
+            Phase::Unrecorded(error) => answer::failed(&live.id, error),
+            Phase::Running | Phase::Ended => super::lookup::outcome(self, place, &live, settings).await,
+        }
+    }
+
+    fn slot(&self, place: &Place) -> Arc<Slot> {
+        let mut slots = self.slots();
+        if slots.len() > MANY_SLOTS {
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || !slot.is_idle());
+        }
+        slots.entry(place.clone()).or_default().clone()
+    }
+
+    fn slots(&self) -> std::sync::MutexGuard<'_, HashMap<Place, Arc<Slot>>> {
+        self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn live(&self) -> Option<Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_live(&self, live: &Live) {
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(live.clone());
+    }
+
+    fn end(&self, shared: &Shared, phase: &watch::Sender<Phase>, ended: Phase) {
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        shared.finished.fetch_add(1, Ordering::Relaxed);
+        phase.send_replace(ended);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.live().is_none() && self.starting.try_lock().is_ok_and(|foreign| foreign.seen.is_none())
+    }
+}
+
+impl Foreign {
+    fn observe(&mut self, mtime_ms: i64, now: Duration) {
+        if self.seen.is_none_or(|(seen, _)| seen != mtime_ms) {
+            self.seen = Some((mtime_ms, now));
+        }
+    }
+
+    /// Returns the modification time that was seen unchanged for the stale time.
+    fn stale_mtime(&self, now: Duration, stale: Duration) -> Option<i64> {
+        self.seen.filter(|(_, since)| now.saturating_sub(*since) > stale).map(|(mtime_ms, _)| mtime_ms)
+    }
+}
+
+async fn next_event(lines: &mut tokio::io::Lines<BufReader<tokio::process::ChildStdout>>) -> Option<Event> {
+    let line = lines.next_line().await.ok()??;
+    serde_json::from_str(&line).ok()
+}
+
+/// Returns a live attempt that the request may join, else the refusal that names it.
+fn joinable(live: Live, request: &EvaluateRequest) -> Result<Live, Box<SolutionEvaluateAnswer>> {
+    let other_repository = live.repo_path.as_ref().is_some_and(|path| Path::new(path) != request.repo_path);
+    let error = if live.id != request.id {
+        format!("an attempt of the id \"{}\", which shares this id's file name, is live; wait for its end", live.id)
+    } else if other_repository {
+        let path = live.repo_path.as_deref().unwrap_or_default();
+        format!("an attempt of this id is live for another repository, {path}; wait for its end or use another id")
+    } else if request.when_live == WhenLive::Refuse {
+        "an attempt of this id is live; poll solution_evaluate_status for it, a new one can start after its end"
+            .to_owned()
+    } else {
+        return Ok(live);
+    };
+    Err(Box::new(answer::refused(&request.id, Some(live.attempt_id), error)))
+}
+
+/// Answers for a lock that another program holds: by the attempt its log names, if any.
+fn joined_from_log(place: &Place, request: &EvaluateRequest) -> SolutionEvaluateAnswer {
+    let log = match Log::read(&place.log()) {
+        Ok(log) => log,
+        Err(error) => return answer::failed(&request.id, describe(&error)),
+    };
+    let running = |attempt: &&super::log::Attempt| attempt.status() == AttemptStatus::Running;
+    let attempt_id = log.running(&request.id).last().map(|attempt| attempt.attempt_id.clone());
+    if request.when_live == WhenLive::Refuse {
+        return unconfirmed(request, attempt_id);
+    }
+    if let Some(attempt_id) = attempt_id {
+        return answer::running(&request.id, &attempt_id, &request.settings);
+    }
+    match log.attempts().iter().rev().find(running) {
+        Some(other) => {
+            let error = format!("an attempt of the id \"{}\", which shares this id's file name, is live", other.id);
+            answer::refused(&request.id, Some(other.attempt_id.clone()), error)
+        }
+        None => unconfirmed(request, None),
+    }
+}
+
+/// Answers for a lock whose holder is not known.
+fn unconfirmed(request: &EvaluateRequest, attempt_id: Option<String>) -> SolutionEvaluateAnswer {
+    match request.when_live {
+        WhenLive::Join => answer::unconfirmed(&request.id, &request.settings),
+        WhenLive::Refuse => {
+            let error = "the id's lock is held: an attempt may be live; a new one can start after its end".to_owned();
+            answer::refused(&request.id, attempt_id, error)
+        }
+    }
+}
+
+/// Waits until an attempt of another daemon has ended, however it ended.
+async fn watch_adopted(clock: &SharedClock, place: &Place, lock: &LockPlace, attempt_id: &str) {
+    let (sender, mut changes) = tokio::sync::mpsc::channel(1);
+    let watcher = notify::recommended_watcher(move |_| {
+        // A full channel already holds the news.
+        let _ = sender.try_send(());
+    });
+    let _watcher = watcher.and_then(|mut watcher| {
+        watcher.watch(&place.verdict_dir, notify::RecursiveMode::NonRecursive)?;
+        Ok(watcher)
+    });
+    loop {
+        let held = lock.probe(clock.as_ref());
+        let same = |holder: &Holder| holder.attempt_id.as_deref() == Some(attempt_id);
+        if !matches!(held, Ok(Some(HeldBy::Ours(Some(holder)))) if same(&holder)) {
+            return;
+        }
+        tokio::select! {
+            _ = changes.recv() => {}
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The command line of `groundingd`. People use `groundingctl`; this is what it, clients and the daemon itself start.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use grounding_proto::environment::Environment;
+use grounding_proto::exit;
+use grounding_proto::solution::SolutionGateAnswer;
+use grounding_proto::wire::{OsText, Root};
+
+use crate::attempt::{guard, supervisor};
+use crate::clock::SystemClock;
+use crate::process::ClientEnvironment;
+use crate::serve;
+use crate::solution::gate::{self, GateRequest};
+
+#[derive(Debug, Parser)]
+#[command(name = "groundingd", version, about = "The per-user daemon of grounding")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Serve clients on the user's socket.
+    Serve,
+    /// Run one attempt; the daemon starts it.
+    #[command(hide = true)]
+    Supervise,
+    /// Stand between a supervisor and its preflight; the supervisor starts it.
+    #[command(hide = true)]
+    Exec {
+        /// The program and its arguments.
+        #[arg(last = true, required = true, num_args = 1..)]
+        command: Vec<OsString>,
+    },
+    /// Tell whether a solution may be called done, without a daemon.
+    Gate(Gate),
+    /// Tell what stands of a verdict: signature, id, HEAD and working tree, without a daemon.
+    Verify(Gate),
+}
+
+#[derive(Debug, clap::Args)]
+struct Gate {
+    /// The id that was evaluated.
+    id: String,
+    /// The repository whose HEAD counts; the working directory by default.
+    #[arg(long)]
+    repo: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what the command line asks for.
+#[must_use]
+pub fn main(environment: Environment) -> ExitCode {
+    match Arguments::parse().verb {
+        Verb::Exec { command } => match command.split_first() {
+            Some((program, arguments)) => guard::exec(program.as_ref(), arguments),
+            None => ExitCode::from(exit::USAGE),
+        },
+        Verb::Serve => with_runtime(Threads::Few, serve::serve(environment)),
+        Verb::Supervise => with_runtime(Threads::One, supervisor::supervise(SystemClock::shared())),
+        Verb::Gate(arguments) => with_runtime(Threads::One, gate(environment, arguments)),
+        Verb::Verify(arguments) => with_runtime(Threads::One, gate(environment, arguments)),
+    }
+}
+
+enum Threads {
+    One,
+    Few,
+}
+
+fn with_runtime(threads: Threads, main: impl Future<Output = ExitCode>) -> ExitCode {
+    let mut builder = match threads {
+        Threads::One => tokio::runtime::Builder::new_current_thread(),
+        Threads::Few => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    match builder.worker_threads(cores.min(4)).enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(main);
+            // Blocking work that is left (a stuck scan) does not keep the process.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => {
+            complain(&format!("error: the runtime can't be started: {error}"));
+            ExitCode::from(exit::FAILED)
+        }
+    }
+}
+
+async fn gate(environment: Environment, arguments: Gate) -> ExitCode {
+    let roots = environment.roots();
+    let (verdict_dir, signing_key) = match (root(roots.verdicts), root(roots.signing_key)) {
+        (Ok(verdict_dir), Ok(signing_key)) => (verdict_dir, signing_key),
+        (Err(why), _) | (_, Err(why)) => {
+            complain(&format!("error: {why}"));
+            return ExitCode::from(exit::FAILED);
+        }
+    };
+    let Ok(cwd) = std::env::current_dir() else {
+        complain("error: the working directory is gone");
+        return ExitCode::from(exit::FAILED);
+    };
+    let repo_path = arguments.repo.map_or_else(|| cwd.clone(), |repo| cwd.join(repo));
+    let request = GateRequest {
+        id: &arguments.id,
+        repo_path: &repo_path,
+        verdict_dir: verdict_dir.as_path(),
+        signing_key: signing_key.as_path(),
+        environment: &ClientEnvironment::new(environment.variables().iter().cloned()),
+    };
+    let answer = gate::gate(request).await;
+    let text = if arguments.json { serde_json::to_string_pretty(&answer).unwrap_or_default() } else { shown(&answer) };
+    // A reader that is gone has what it wanted.
+    let _ = writeln!(std::io::stdout(), "{text}");
+    ExitCode::from(if answer.allowed { exit::OK } else { exit::NEGATIVE })
+}
+
+fn shown(answer: &SolutionGateAnswer) -> String {
+    let decision = if answer.allowed { "allowed" } else { "denied" };
+    let printable = answer.reason.replace(char::is_control, " ");
+    let code = serde_json::to_value(answer.code).unwrap_or_default();
+    format!("{decision} ({}): {printable}", code.as_str().unwrap_or_default())
+}
+
+fn root(root: Root) -> Result<OsText, String> {
+    match root {
+        Root::Path(path) => Ok(path),
+        Root::Refused(why) => Err(why),
+    }
+}
+
+fn complain(text: &str) {
+    // Nobody may read stderr any more.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

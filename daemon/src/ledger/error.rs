@@ -1,0 +1,122 @@
+//! What can go wrong with a ledger, said so that a reader knows what to do.
+//!
+//! SQLite's own message is the source of an error and is never repeated in its text.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::open::BUSY_TIMEOUT;
+use crate::store::StoreError;
+
+/// A ledger operation that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The file or its directory could not be made or tightened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another program held the database locked for too long.
+    #[error(
+        "the ledger {} stayed locked by another program for {} s and nothing was written; try again, or end the program that holds it",
+        path.display(),
+        BUSY_TIMEOUT.as_secs()
+    )]
+    Busy {
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: Arc<sqlx::Error>,
+    },
+    /// The file is damaged or no database.
+    #[error(
+        "the ledger {} is damaged or is no SQLite database; it was left as it is: recover it with `sqlite3 {} .recover`, or move it away to start a new one",
+        path.display(),
+        path.display()
+    )]
+    Damaged {
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: Arc<sqlx::Error>,
+    },
+    /// The database refused the entry itself.
+    #[error("the ledger {} does not admit the entry", path.display())]
+    Refused {
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: Arc<sqlx::Error>,
+    },
+    /// The database could not be used.
+    #[error(
+        "can't {doing} the ledger {}; check that the file and its directory can be read and written and that the disk is not full",
+        path.display()
+    )]
+    Failed {
+        /// What was tried: "open", "write to", "read".
+        doing: &'static str,
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: Arc<sqlx::Error>,
+    },
+    /// The writer of the ledger ended before it answered.
+    #[error("the ledger {} was closed before the entry was written; try again", path.display())]
+    Closed {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// A time that can't be read.
+    #[error(
+        "`sinceIso` must be an ISO 8601 date or time, such as 2026-01-31 or 2026-01-31T12:00:00Z, but is {value:?}"
+    )]
+    Since {
+        /// The value as given.
+        value: String,
+    },
+}
+
+impl LedgerError {
+    /// Returns a function that turns SQLite's error about `path` into the error that says what to do.
+    pub(super) fn of(doing: &'static str, path: &Path) -> impl Fn(sqlx::Error) -> Self {
+        let path = path.to_owned();
+        move |error| Self::shared(doing, &path, Arc::new(error))
+    }
+
+    /// As `of`, for an error that several calls share.
+    pub(super) fn shared(doing: &'static str, path: &Path, source: Arc<sqlx::Error>) -> Self {
+        let path = path.to_owned();
+        match Cause::of(&source) {
+            Cause::Locked => Self::Busy { path, source },
+            Cause::Damaged => Self::Damaged { path, source },
+            Cause::Row => Self::Refused { path, source },
+            Cause::Other => Self::Failed { doing, path, source },
+        }
+    }
+}
+
+/// The kinds of SQLite errors that are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Another connection holds a lock.
+    Locked,
+    /// The file is damaged or no database.
+    Damaged,
+    /// A value or a row was refused; other rows may still be written.
+    Row,
+    /// Anything else.
+    Other,
+}
+
+impl Cause {
+    /// Returns the kind of an error.
+    pub(super) fn of(error: &sqlx::Error) -> Self {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        // The low byte of an extended result code is the primary one.
+        match code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+            Some(5 | 6) => Self::Locked,
+            Some(11 | 26) => Self::Damaged,
+            Some(18 | 19 | 20) => Self::Row,
+            _ => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Opens a ledger: the file with its permissions, the connections with their settings.
+//!
+//! Must never open the database file by any other means than SQLite once a connection to it is open: closing such a
+//! descriptor would drop SQLite's locks.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
+
+use super::error::Cause;
+use super::{LedgerError, schema};
+use crate::store::{self, StoreError};
+
+/// How long a locked database is waited for.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Reads at once.
+const MAX_READERS: u32 = 4;
+
+/// How often opening is tried again while the database is locked.
+const OPEN_POLL: Duration = Duration::from_millis(10);
+
+/// Which file a path names: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileIdentity(u64, u64);
+
+impl FileIdentity {
+    /// Returns the identity of the file at a path, or nothing when there is none.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self(metadata.dev(), metadata.ino()))
+    }
+}
+
+/// Whether the directory of a ledger is ours to tighten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The default directory: tightened to 0700 when the user owns it.
+    Default,
+    /// A directory that was chosen: left as it is.
+    Chosen,
+}
+
+/// Makes the file and its directory where they are absent, and tightens what is ours.
+///
+/// # Errors
+/// When one can't be made or tightened, or the path names no regular file.
+pub(super) fn prepare(path: &Path, place: Place) -> Result<(), StoreError> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    store::ensure_dir(dir)?;
+    if place == Place::Default {
+        tighten(dir, 0o700)?;
+    }
+    // Made before SQLite opens it, so that nobody can read it in between.
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("create", path)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
+            if !metadata.is_file() {
+                return Err(StoreError::unusable(path, "is not a regular file, so it can't be the ledger"));
+            }
+            tighten(path, 0o600)
+        }
+        Err(error) => Err(StoreError::io("create", path)(error)),
+    }
+}
+
+/// Takes all permissions but `mode` from a file or directory of the user.
+fn tighten(path: &Path, mode: u32) -> Result<(), StoreError> {
+    let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    if !is_ours || metadata.mode() & 0o7777 == mode {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(StoreError::io("tighten", path))
+}
+
+/// Opens the connection that writes, with the table in place.
+///
+/// # Errors
+/// When the database can't be opened, is damaged, stays locked, or is no ledger.
+pub(super) async fn writer(path: &Path) -> Result<SqliteConnection, LedgerError> {
+    let failed = LedgerError::of("open", path);
+    let options = options(path).synchronous(SqliteSynchronous::Full);
+    let mut connection = options.connect().await.map_err(&failed)?;
+    // Before anything is written: what is no ledger is left as it is.
+    let lack = schema::examine(&mut connection, path).await?;
+    let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut connection).await.map_err(&failed)?;
+    if mode != "wal" {
+        check_pages(&mut connection, path).await?;
+        turn_on_log(&mut connection).await.map_err(&failed)?;
+    }
+    schema::complete(&mut connection, lack, path).await?;
+    Ok(connection)
+}
+
+/// Reads the whole of a database that another program made, once, before it is first written.
+async fn check_pages(connection: &mut SqliteConnection, path: &Path) -> Result<(), LedgerError> {
+    let finding = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(connection).await;
+    let finding: String = finding.map_err(LedgerError::of("open", path))?;
+    // A row that breaks a constraint is reported, too, but does no harm to others; a broken page does.
+    if finding.to_lowercase().contains("page") {
+        let source = Arc::new(sqlx::Error::Protocol(finding));
+        return Err(LedgerError::Damaged { path: path.to_owned(), source });
+    }
+    Ok(())
+}
+
+/// Turns on the write-ahead log, which the file then keeps.
+async fn turn_on_log(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+    let waiting_since = Instant::now();
+    loop {
+        match sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
+            Ok(_) => return Ok(()),
+            // SQLite itself does not wait for this lock.
+            Err(error) if Cause::of(&error) == Cause::Locked && waiting_since.elapsed() < BUSY_TIMEOUT => {
+                tokio::time::sleep(OPEN_POLL).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Returns the connections that read; each is opened when it is first needed.
+pub(super) fn readers(path: &Path) -> SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(MAX_READERS)
+        .test_before_acquire(false)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_lazy_with(options(path).pragma("query_only", "ON"))
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .busy_timeout(BUSY_TIMEOUT)
+        .disable_statement_logging()
+}

@@ -1,0 +1,64 @@
+//! The daemon's log, `<state dir>/log/groundingd.log`: private, bounded, and free of control characters.
+//!
+//! Past its size the file becomes `groundingd.log.1` and a new one begins. Nothing that a client sends is logged but
+//! ids and paths, and those through `tracing`'s escaping.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use grounding_proto::environment::{Environment, GROUNDING_LOG};
+use tracing_subscriber::EnvFilter;
+
+const MOST_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Sends everything that is logged to the file in `dir`, filtered by `GROUNDING_LOG`.
+///
+/// # Errors
+/// When the file can't be made.
+pub fn start(dir: &Path, environment: &Environment) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let path = dir.join("groundingd.log");
+    let (file, written) = open(&path)?;
+    let log = Mutex::new(LogFile { path, file, written });
+    let filter = environment.get(GROUNDING_LOG).and_then(|filter| filter.to_str()).unwrap_or("info");
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info")))
+        .with_ansi(false)
+        .with_target(false)
+        .with_writer(log)
+        .finish();
+    // Set once per process; a second daemon in one process (tests) shares the first one's log.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    Ok(())
+}
+
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    written: u64,
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.written >= MOST_BYTES {
+            fs::rename(&self.path, self.path.with_extension("log.1"))?;
+            (self.file, self.written) = open(&self.path)?;
+        }
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    let written = file.metadata()?.len();
+    Ok((file, written))
+}

@@ -1,0 +1,144 @@
+//! Whether a line declares a name rather than using it: a declaration keyword stands right before it.
+//!
+//! A judgment by the line alone, over all languages at once: it ranks matches and never decides whether there is one.
+
+use super::pattern::is_identifier;
+
+const KEYWORDS: &[&str] = &[
+    "alias",
+    "associatedtype",
+    "class",
+    "const",
+    "constexpr",
+    "data",
+    "def",
+    "define",
+    "defmacro",
+    "defmodule",
+    "defn",
+    "defp",
+    "defun",
+    "enum",
+    "event",
+    "extension",
+    "fn",
+    "fun",
+    "func",
+    "function",
+    "impl",
+    "interface",
+    "let",
+    "macro",
+    "macro_rules",
+    "message",
+    "mod",
+    "module",
+    "namespace",
+    "newtype",
+    "object",
+    "package",
+    "proc",
+    "protocol",
+    "record",
+    "rpc",
+    "service",
+    "static",
+    "struct",
+    "sub",
+    "table",
+    "trait",
+    "type",
+    "typealias",
+    "typedef",
+    "union",
+    "val",
+    "var",
+    "view",
+];
+
+/// Words that may stand between the keyword and the name.
+const MODIFIERS: &[&str] = &["mut"];
+
+/// What opens a line of comment.
+const COMMENTS: &[&str] = &["//", "/*", "* ", "# ", "## ", "-- ", "<!--", ";;", "% "];
+
+/// Returns whether the line declares the name that starts at this byte of it.
+pub(super) fn declares(line: &[u8], start: usize) -> bool {
+    let Ok(before) = std::str::from_utf8(&line[..start]) else { return false };
+    if COMMENTS.iter().any(|opening| before.trim_start().starts_with(opening)) {
+        return false;
+    }
+    // Ruby: `def self.open`.
+    let before = before.strip_suffix("self.").unwrap_or(before);
+    let mut rest = before;
+    loop {
+        // Pointers, references, generators, `macro_rules!` and private names stand between keyword and name.
+        rest = rest.trim_end_matches(|character: char| character.is_whitespace() || "*&!#$".contains(character));
+        if rest.len() == before.len() && !before.is_empty() {
+            return false;
+        }
+        let word = rest.rsplit(|character: char| !is_identifier(character)).next().unwrap_or_default();
+        if KEYWORDS.contains(&word) {
+            // A member that merely is called so (`self.type x`) declares nothing.
+            return !rest[..rest.len() - word.len()].ends_with('.');
+        }
+        if MODIFIERS.contains(&word) {
+            rest = &rest[..rest.len() - word.len()];
+            continue;
+        }
+        return go_receiver(rest) || generic_impl(rest, before);
+    }
+}
+
+/// Go: `func (s *Store) Open`.
+fn go_receiver(before: &str) -> bool {
+    before.ends_with(')') && before.trim_start().starts_with("func (") && before.matches('(').count() == 1
+}
+
+/// Rust: `impl<T> Store`, `impl Read for Store`.
+fn generic_impl(rest: &str, before: &str) -> bool {
+    let line = before.trim_start().trim_start_matches("unsafe ");
+    let opens = line.starts_with("impl<") || line.starts_with("impl ");
+    opens && (rest.ends_with('>') && !rest.contains(" for ") || rest.ends_with(" for"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_and_uses() {
+        for (line, declared) in [
+            ("pub fn NAME() {", true),
+            ("    async def NAME(self):", true),
+            ("class NAME extends Base {", true),
+            ("export default function NAME() {", true),
+            ("function* NAME() {", true),
+            ("let mut NAME = 1;", true),
+            ("static mut NAME: u8 = 0;", true),
+            ("enum class NAME { A }", true),
+            ("macro_rules! NAME {", true),
+            ("#define NAME 1", true),
+            ("func (s *Store) NAME() error {", true),
+            ("func NAME() error {", true),
+            ("impl<T> NAME<T> {", true),
+            ("impl Read for NAME {", true),
+            ("impl<T> Read for NAME<T> {", true),
+            ("def self.NAME", true),
+            ("self.NAME", false),
+            ("// the class NAME", false),
+            (" * the class NAME", false),
+            ("NAME();", false),
+            ("return NAME;", false),
+            ("x.type NAME", false),
+            ("classNAME", false),
+            ("call(func (x) NAME)", false),
+            ("impl Read for Other { NAME }", false),
+            ("// type of the NAME", false),
+        ] {
+            let start = line.find("NAME").unwrap();
+            assert_eq!(declares(line.as_bytes(), start), declared, "{line}");
+        }
+        assert!(!declares(b"\xff fn NAME", 5));
+    }
+}

@@ -1,0 +1,158 @@
+//! What a scan found, in bounded memory: all occurrences counted, the first files and the best lines kept.
+//!
+//! The result does not depend on the order in which files were searched.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use grounding_proto::reference::ReferenceMatch;
+
+/// Most paths in `foundIn` (SPEC 7).
+pub(super) const MOST_FILES: usize = 200;
+
+/// Most entries of `matches` (SPEC 7).
+pub(super) const MOST_MATCHES: usize = 20;
+
+/// Longest text of a match, in characters.
+const MOST_TEXT: usize = 200;
+
+/// What was found in all files.
+#[derive(Debug, Default, Clone)]
+pub struct Hits {
+    /// All occurrences.
+    pub count: u64,
+    /// All files that hold one.
+    pub num_files: u64,
+    /// Whether a file that git does not ignore holds one.
+    pub outside_ignored: bool,
+    files: BTreeSet<String>,
+    best: BTreeSet<Line>,
+}
+
+/// A matching line; the order is that of the answer: definitions first, then by file and line.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Line {
+    is_use: bool,
+    file: String,
+    number: u64,
+    text: String,
+}
+
+/// What was found in one file.
+#[derive(Debug, Default)]
+pub(super) struct FileHits {
+    /// All occurrences.
+    pub(super) count: u64,
+    definitions: Vec<(u64, String)>,
+    uses: Vec<(u64, String)>,
+}
+
+impl Hits {
+    /// Takes in what one file holds.
+    pub(super) fn add(&mut self, path: &Path, found: FileHits, ignored: bool) {
+        let file = path.to_string_lossy().into_owned();
+        self.count += found.count;
+        self.num_files += 1;
+        self.outside_ignored |= !ignored;
+        for (is_use, lines) in [(false, found.definitions), (true, found.uses)] {
+            for (number, text) in lines {
+                self.best.insert(Line { is_use, file: file.clone(), number, text });
+                if self.best.len() > MOST_MATCHES {
+                    self.best.pop_last();
+                }
+            }
+        }
+        self.files.insert(file);
+        if self.files.len() > MOST_FILES {
+            self.files.pop_last();
+        }
+    }
+
+    /// Returns the first files, sorted.
+    pub(super) fn files(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(String::as_str)
+    }
+
+    /// Returns the files of the best lines that declare the name.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = &str> {
+        self.best.iter().filter(|line| !line.is_use).map(|line| line.file.as_str())
+    }
+
+    /// Returns the best lines as the answer shows them; `judged` when definitions were told from uses.
+    pub(super) fn matches(&self, judged: bool) -> Vec<ReferenceMatch> {
+        let shown = |line: &Line| ReferenceMatch {
+            file: line.file.clone(),
+            line: line.number,
+            text: line.text.clone(),
+            definition: judged.then_some(!line.is_use),
+        };
+        self.best.iter().map(shown).collect()
+    }
+}
+
+impl FileHits {
+    /// Takes in a line that holds `count` occurrences, the telling one at byte `start`.
+    pub(super) fn add_line(&mut self, number: u64, line: &[u8], start: usize, count: u64, is_definition: bool) {
+        self.count += count;
+        let kept = if is_definition { &mut self.definitions } else { &mut self.uses };
+        if kept.len() < MOST_MATCHES {
+            kept.push((number, excerpt(line, start)));
+        }
+    }
+
+    /// Leaves the lines that declare the name; nothing when there is none.
+    pub(super) fn into_definitions(self) -> Option<Self> {
+        let count = self.definitions.len() as u64;
+        (count > 0).then(|| Self { count, definitions: self.definitions, uses: Vec::new() })
+    }
+}
+
+/// Returns the line's text, trimmed and cut to 200 characters that show the match.
+fn excerpt(line: &[u8], start: usize) -> String {
+    // A character has at most 4 bytes, so this much holds what is shown whatever the line's length.
+    let from = if start > MOST_TEXT { start - MOST_TEXT / 4 } else { 0 };
+    let until = line.len().min(from + 8 * MOST_TEXT);
+    let text = String::from_utf8_lossy(&line[from..until]);
+    text.trim_matches(|character: char| character.is_whitespace() || character == '\0')
+        .chars()
+        .take(MOST_TEXT)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_does_not_depend_on_the_order() {
+        let file = |index: usize| {
+            let mut found = FileHits::default();
+            found.add_line(2, b"use x", 4, 1, false);
+            if index == 250 {
+                found.add_line(9, b"fn x", 3, 1, true);
+            }
+            (format!("/r/{index:03}"), found)
+        };
+        let (mut forth, mut back) = (Hits::default(), Hits::default());
+        for index in 0..300 {
+            let (path, found) = file(index);
+            forth.add(Path::new(&path), found, false);
+            let (path, found) = file(299 - index);
+            back.add(Path::new(&path), found, false);
+        }
+        assert_eq!(forth.matches(true), back.matches(true));
+        assert_eq!(forth.files().collect::<Vec<_>>(), back.files().collect::<Vec<_>>());
+        assert_eq!((forth.count, forth.num_files, forth.files().count()), (301, 300, MOST_FILES));
+        let matches = forth.matches(true);
+        assert_eq!((matches.len(), matches[0].file.as_str(), matches[0].definition), (20, "/r/250", Some(true)));
+        assert_eq!(matches[1].file, "/r/000");
+    }
+
+    #[test]
+    fn long_lines_show_the_match() {
+        let line = [vec![b' '; 5], vec![b'a'; 100_000], b" NAME ".to_vec(), vec![b'b'; 100_000]].concat();
+        let text = excerpt(&line, 100_006);
+        assert!(text.contains("NAME") && text.chars().count() == MOST_TEXT, "{text}");
+        assert_eq!(excerpt(b"  let x = 1;\r\n", 6), "let x = 1;");
+    }
+}

@@ -1,0 +1,284 @@
+//! What a scan looks for: a literal with whole-word edges, or the pieces in which argument parsers define a flag.
+//!
+//! Identifier characters are Unicode letters, digits, marks and `_` (SPEC 7). A pattern never matches the empty string
+//! and never spans lines.
+
+use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use memchr::memmem;
+use unicode_general_category::{GeneralCategory, get_general_category};
+
+/// A literal and what may not stand beside it.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    finder: memmem::Finder<'static>,
+    before: Edge,
+    after: Edge,
+}
+
+/// Which characters beside a match forbid it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edge {
+    Anything,
+    Identifier,
+    IdentifierOrDash,
+}
+
+/// A value that no line can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// Nothing is left to look for.
+    #[error("the value is blank; name what to look for")]
+    Blank,
+    /// Symbols and flags stand on one line.
+    #[error("the value holds a line break; name one symbol or flag")]
+    LineBreak,
+}
+
+impl Pattern {
+    /// Returns the pattern of a symbol: a trailing `()` is dropped, and an edge is demanded where the value's own edge
+    /// is an identifier character. When the value holds a `-`, a `-` beside it belongs to the name (CSS, shell).
+    ///
+    /// # Errors
+    /// When the value is blank or holds a line break.
+    pub fn symbol(value: &str) -> Result<Self, PatternError> {
+        let value = value.trim();
+        let name = value.strip_suffix("()").filter(|name| !name.is_empty()).unwrap_or(value);
+        let inner = if name.trim_matches('-').contains('-') && !name.contains("->") {
+            Edge::IdentifierOrDash
+        } else {
+            Edge::Identifier
+        };
+        let edge = |character: Option<char>| if character.is_some_and(is_identifier) { inner } else { Edge::Anything };
+        Self::literal(name, edge(name.chars().next()), edge(name.chars().next_back()))
+    }
+
+    /// Returns the pattern of a flag: neither an identifier character nor `-` may stand beside it.
+    ///
+    /// # Errors
+    /// When the value is blank or holds a line break.
+    pub fn flag(value: &str) -> Result<Self, PatternError> {
+        Self::literal(value.trim(), Edge::IdentifierOrDash, Edge::IdentifierOrDash)
+    }
+
+    fn literal(name: &str, before: Edge, after: Edge) -> Result<Self, PatternError> {
+        if name.is_empty() {
+            return Err(PatternError::Blank);
+        }
+        if name.contains(['\n', '\r']) {
+            return Err(PatternError::LineBreak);
+        }
+        Ok(Self { finder: memmem::Finder::new(name).into_owned(), before, after })
+    }
+}
+
+impl Matcher for Pattern {
+    type Captures = NoCaptures;
+    type Error = NoError;
+
+    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, NoError> {
+        let length = self.finder.needle().len();
+        let mut from = at;
+        while let Some(offset) = haystack.get(from..).and_then(|rest| self.finder.find(rest)) {
+            let (start, end) = (from + offset, from + offset + length);
+            let before = bstr::decode_last_utf8(&haystack[..start]).0;
+            let after = bstr::decode_utf8(&haystack[end..]).0;
+            if self.before.allows(before) && self.after.allows(after) {
+                return Ok(Some(Match::new(start, end)));
+            }
+            from = start + 1;
+        }
+        Ok(None)
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, NoError> {
+        Ok(NoCaptures::new())
+    }
+
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        Some(LineTerminator::byte(b'\n'))
+    }
+
+    fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, NoError> {
+        Ok(self.finder.find(haystack).map(LineMatchKind::Candidate))
+    }
+}
+
+impl Edge {
+    fn allows(self, neighbor: Option<char>) -> bool {
+        match (self, neighbor) {
+            (Self::Anything, _) | (_, None) => true,
+            (Self::Identifier, Some(character)) => !is_identifier(character),
+            (Self::IdentifierOrDash, Some(character)) => character != '-' && !is_identifier(character),
+        }
+    }
+}
+
+/// Returns whether the character may stand in an identifier: a Unicode letter, digit or mark, or `_`.
+pub(super) fn is_identifier(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_alphanumeric() || character == '_';
+    }
+    use GeneralCategory::{
+        DecimalNumber, EnclosingMark, LetterNumber, LowercaseLetter, ModifierLetter, NonspacingMark, OtherLetter,
+        SpacingMark, TitlecaseLetter, UppercaseLetter,
+    };
+    matches!(
+        get_general_category(character),
+        UppercaseLetter
+            | LowercaseLetter
+            | TitlecaseLetter
+            | ModifierLetter
+            | OtherLetter
+            | DecimalNumber
+            | LetterNumber
+            | NonspacingMark
+            | SpacingMark
+            | EnclosingMark
+    )
+}
+
+/// Returns a matcher of the ways in which argument parsers define this flag without writing it out, or nothing when
+/// the value is no plain flag.
+pub(super) fn flag_pieces(value: &str) -> Option<RegexMatcher> {
+    let value = value.trim();
+    let dashes = value.len() - value.trim_start_matches('-').len();
+    let name = &value[dashes..];
+    let plain = name.chars().all(|character| character == '-' || character.is_ascii_alphanumeric());
+    if name.is_empty() || !plain || name.ends_with('-') {
+        return None;
+    }
+    let pieces = match (dashes, name.len()) {
+        (1, 1) => vec![
+            // Rust: clap, argh, structopt.
+            format!(r"\bshort\s*(?:=|\()\s*'{name}'"),
+            // Go: pflag's methods that end in P take the long name, then the letter.
+            format!(r#"\.(?:[A-Z]\w*)P\([^"]*"[^"]+"\s*,\s*"{name}""#),
+            // C: the last field of a `struct option`.
+            format!(r"\b(?:no|required|optional)_argument\s*,[^,]*,\s*'{name}'"),
+        ],
+        (2, _) => {
+            let field = name.replace('-', "_");
+            let mut pieces = vec![
+                // Rust: clap, argh, structopt, as attribute and as builder.
+                format!(r#"\blong\s*(?:=|\()\s*"{name}""#),
+                format!(r"#\[(?:arg|clap|structopt)\((?:[^=]*,)?\s*long\s*[,)].*\]\s*(?:pub\s+)?{field}\s*:"),
+                // Go: the standard library and pflag.
+                format!(
+                    r#"(?:\bflag|[Ff]lags\(\)|\b[Ff]lag[Ss]et|\bfs)\.(?:Bool|String|Int|Int64|Uint|Uint64|Float64|Duration|StringSlice|StringArray|IntSlice|Count|Func|Text|Var)(?:Var)?P?\((?:[^"]*,)?\s*"{name}""#
+                ),
+                // C: `struct option` of getopt_long.
+                format!(r#"\{{\s*"{name}"\s*,\s*(?:no|required|optional)_argument\b"#),
+                // Ruby: OptionParser, a flag and its negation in one.
+                format!(r#"--\[no-\]{}["'\s]"#, name.strip_prefix("no-").unwrap_or(name)),
+            ];
+            if let Some(rest) = name.strip_prefix("no-") {
+                // Python: argparse derives the negation.
+                pieces.push(format!(r#"["']--{rest}["'].*\bBooleanOptionalAction\b"#));
+            }
+            pieces
+        }
+        _ => return None,
+    };
+    let mut builder = RegexMatcherBuilder::new();
+    builder.line_terminator(Some(b'\n'));
+    builder.build(&pieces.join("|")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(pattern: &Pattern, text: &str) -> usize {
+        let mut count = 0;
+        pattern
+            .find_iter(text.as_bytes(), |_| {
+                count += 1;
+                true
+            })
+            .unwrap();
+        count
+    }
+
+    #[test]
+    fn edges_of_symbols() {
+        for (value, text, expected) in [
+            ("alpha", "alpha alphabet _alpha alpha1 (alpha)", 2),
+            ("alpha()", "alpha(1) alpha", 2),
+            ("()", "fn () ()", 2),
+            ("println!", "println!(x) eprintln!(y) println(z)", 1),
+            ("$el", "a$el $el $els", 2),
+            ("#field", "this.#field #fields", 1),
+            ("operator==", "bool operator==(x); operator==y operator===", 3),
+            ("empty?", "x.empty? nonempty? empty", 1),
+            ("save!", "save! unsave! save", 1),
+            ("Type::method", "Type::method() MyType::method Type::methods", 1),
+            ("Type.method", "Type.method() xType.method", 1),
+            ("obj->m", "obj->m obj->max p->obj->m", 2),
+            ("btn-primary", ".btn-primary .btn-primary-large x-btn-primary", 1),
+            ("größe", "größe größen übergröße größe", 2),
+            ("e", "e e\u{301} \u{e9}", 1),
+            ("名前", "名前 名前空間", 1),
+            ("x", "x x1 x‿ x٣ xx x", 3),
+            ("aa", "aaa aa aaaa", 1),
+        ] {
+            assert_eq!(count(&Pattern::symbol(value).unwrap(), text), expected, "{value} in {text}");
+        }
+    }
+
+    #[test]
+    fn edges_of_flags() {
+        for (value, text, expected) in [
+            ("-v", "--verbose -v -vv --v x-v (-v)", 2),
+            ("--force", "--force --force-with-lease --forced ---force --force=1 '--force'", 3),
+            ("--no-force", "--no-force --no-forces", 1),
+        ] {
+            assert_eq!(count(&Pattern::flag(value).unwrap(), text), expected, "{value} in {text}");
+        }
+    }
+
+    #[test]
+    fn values_that_no_line_holds_are_refused() {
+        for value in ["", "  ", "\t"] {
+            assert_eq!(Pattern::symbol(value).unwrap_err(), PatternError::Blank);
+            assert_eq!(Pattern::flag(value).unwrap_err(), PatternError::Blank);
+        }
+        assert_eq!(Pattern::symbol("a\nb").unwrap_err(), PatternError::LineBreak);
+    }
+
+    #[test]
+    fn invalid_utf8_is_no_identifier() {
+        let pattern = Pattern::symbol("alpha").unwrap();
+        assert!(pattern.is_match(b"\xff\xfealpha\x80").unwrap());
+        assert!(!pattern.is_match(b"\xffxalpha").unwrap());
+    }
+
+    #[test]
+    fn flags_are_found_in_pieces() {
+        for (flag, line, found) in [
+            ("--force", r#"    #[arg(short, long = "force")]"#, true),
+            ("--force", r#"Arg::new("f").long("force")"#, true),
+            ("--force", r#"long = "forced""#, false),
+            ("--force", r#"prolong = "force""#, false),
+            ("--dry-run", "#[arg(short, long)] pub dry_run: bool,", true),
+            ("--dry-run", "#[arg(short)] pub dry_run: bool,", false),
+            ("--force", r#"force := flag.Bool("force", false, "do it")"#, true),
+            ("--force", r#"cmd.Flags().BoolVarP(&force, "force", "f", false, "")"#, true),
+            ("-f", r#"cmd.Flags().BoolVarP(&force, "force", "f", false, "")"#, true),
+            ("--force", r#"  {"force", no_argument, 0, 'f'},"#, true),
+            ("-f", r#"  {"force", no_argument, 0, 'f'},"#, true),
+            ("-f", "#[arg(short = 'f')]", true),
+            ("-g", "#[arg(short = 'f')]", false),
+            ("--color", r#"opts.on("--[no-]color")"#, true),
+            ("--no-color", r#"opts.on("--[no-]color")"#, true),
+            ("--no-color", r#"p.add_argument("--color", action=argparse.BooleanOptionalAction)"#, true),
+            ("--force", r#"map.insert("force", 1)"#, false),
+        ] {
+            let matched = flag_pieces(flag).unwrap().is_match(line.as_bytes()).unwrap();
+            assert_eq!(matched, found, "{flag} in {line}");
+        }
+        for value in ["--", "-", "force", "--a=b", "---x", "--a.*", "-ab"] {
+            assert!(flag_pieces(value).is_none(), "{value}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! One question, from its arguments to its answer: bounded in time, and in threads over all clients.
+//!
+//! The work is blocking and runs on the blocking pool. Walkers are counted in one place for the whole process, so that
+//! many clients at once wait for each other rather than starve the daemon. When the client hangs up, its scan ends.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use grounding_proto::reference::{MemoryReference, ReferenceAnswer, ReferenceKind, VerifyMemoryReference};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::candidates::candidates;
+use super::file::Judging;
+use super::path::{self, Found, LineFound, PathReference};
+use super::pattern::{Pattern, flag_pieces};
+use super::qualified::{self, Member};
+use super::scan::Scan;
+use super::summary::{self, Finding};
+use super::walk::Root;
+
+/// Time of a scan when the caller names none.
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Longest time of a scan.
+const MOST_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How much longer a blocked read may take before the answer is given without it.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// Threads of one scan: more than this gain nothing on one file system.
+static THREADS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(12)));
+
+/// The walkers of all clients: two scans at full speed, the next ones with what these leave.
+static WALKERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(2 * *THREADS)));
+
+/// Answers whether what a memory names is there (SPEC 7). Roots that can't be read, escapes and timeouts are answers
+/// too, never errors. Takes at most `deadlineMs` and a moment; must run on a tokio runtime.
+pub async fn verify(cwd: &Path, arguments: VerifyMemoryReference) -> ReferenceAnswer {
+    let started = Instant::now();
+    let limit = arguments.deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis);
+    let limit = limit.clamp(Duration::from_millis(1), MOST_DEADLINE);
+    let VerifyMemoryReference { kind, value, repo_root, .. } = arguments;
+    let reference = MemoryReference { kind, value, repo_root };
+    let root = {
+        let (cwd, given) = (cwd.to_owned(), reference.repo_root.clone());
+        on_pool(started + limit, None, move || Root::find(&cwd, given.as_deref())).await
+    };
+    let root = match root {
+        Some(Ok(root)) => root,
+        Some(Err(error)) => return summary::root_unreadable(reference, cwd, &error),
+        None => return summary::out_of_time(reference, limit),
+    };
+    match kind {
+        ReferenceKind::Path => verify_path(reference, root, started, limit).await,
+        ReferenceKind::Symbol | ReferenceKind::Flag => verify_name(reference, root, started, limit).await,
+    }
+}
+
+async fn verify_path(reference: MemoryReference, root: Root, started: Instant, limit: Duration) -> ReferenceAnswer {
+    let deadline = started + limit;
+    let looked = {
+        let (root, value) = (root.clone(), reference.value.clone());
+        on_pool(deadline, None, move || look_for_path(&root, &value, deadline)).await
+    };
+    let Some((asked, found, line)) = looked else { return summary::out_of_time(reference, limit) };
+    if !matches!(found, Found::Absent) {
+        return summary::path(reference, &asked, &found, line.as_ref(), Vec::new());
+    }
+    let elsewhere = match walkers(deadline).await {
+        None => None,
+        Some((permit, threads)) => {
+            let (root, path) = (root.clone(), asked.path.clone());
+            let late = move || Instant::now() >= deadline;
+            on_pool(deadline, Some(permit), move || candidates(&root, &path, threads, &late)).await
+        }
+    };
+    summary::path(reference, &asked, &found, line.as_ref(), elsewhere.unwrap_or_default())
+}
+
+/// Looks for the value as it is, then as `file:line`.
+fn look_for_path(root: &Root, value: &str, deadline: Instant) -> (PathReference, Found, Option<LineFound>) {
+    let whole = PathReference { path: value.into(), line: None };
+    let found = path::find(root, &whole.path);
+    let Some(with_line) = path::with_line(value).filter(|_| matches!(found, Found::Absent)) else {
+        return (whole, found, None);
+    };
+    let found = path::find(root, &with_line.path);
+    let line = match (&found, with_line.line) {
+        (Found::Present { path, .. }, Some(line)) => Some(path::find_line(path, line, &|| Instant::now() >= deadline)),
+        _ => None,
+    };
+    (with_line, found, line)
+}
+
+async fn verify_name(reference: MemoryReference, root: Root, started: Instant, limit: Duration) -> ReferenceAnswer {
+    let pattern = match reference.kind {
+        ReferenceKind::Flag => Pattern::flag(&reference.value),
+        _ => Pattern::symbol(&reference.value),
+    };
+    let pattern = match pattern {
+        Ok(pattern) => pattern,
+        Err(error) => return summary::unusable(reference, &error.to_string()),
+    };
+    let Some((permit, threads)) = walkers(started + limit).await else {
+        return summary::out_of_time(reference, limit);
+    };
+    let scan = CancelOnDrop(Arc::new(Scan::new(root, threads, started, limit)));
+    let finding = {
+        let (scan, kind, value) = (Arc::clone(&scan.0), reference.kind, reference.value.clone());
+        on_pool(started + limit, Some(permit), move || search(&scan, &pattern, kind, &value)).await
+    };
+    if finding.is_none() {
+        scan.0.cancel();
+    }
+    summary::name(reference, &scan.0, finding.unwrap_or(Finding::Literal), limit)
+}
+
+/// Looks for a symbol or flag: as written, then as declared in pieces, then in ignored and binary files.
+fn search(scan: &Scan, pattern: &Pattern, kind: ReferenceKind, value: &str) -> Finding {
+    let judging = if kind == ReferenceKind::Flag { Judging::None } else { Judging::Keywords };
+    scan.look(pattern, judging);
+    if scan.hits().count > 0 || scan.stopped() {
+        return Finding::Literal;
+    }
+    let mut finding = Finding::Literal;
+    if kind == ReferenceKind::Flag {
+        if let Some(pieces) = flag_pieces(value) {
+            let defined = scan.another();
+            defined.look(&pieces, Judging::AllDefine);
+            if defined.hits().count > 0 {
+                scan.adopt(defined.hits());
+                return Finding::FlagInPieces;
+            }
+        }
+    } else if let Some((outer, member)) = qualified::split(value) {
+        finding = match qualified::find(scan, outer, member) {
+            Member::Declared(hits) => {
+                scan.adopt(hits);
+                return Finding::Member;
+            }
+            Member::Mentioned(file) => Finding::MemberMentioned(file),
+            Member::TooMany => Finding::MemberUnclear,
+            Member::Nowhere => Finding::Literal,
+        };
+    }
+    scan.look_further(pattern, judging);
+    if scan.hits().count > 0 { Finding::Literal } else { finding }
+}
+
+/// Waits for a walker, and takes as many more as are free; nothing when the time ran out first.
+async fn walkers(deadline: Instant) -> Option<(OwnedSemaphorePermit, usize)> {
+    let first = tokio::time::timeout_at(deadline.into(), Arc::clone(&WALKERS).acquire_owned()).await;
+    let mut permit = first.ok()?.ok()?;
+    for more in (1..*THREADS).rev() {
+        let Ok(count) = u32::try_from(more) else { continue };
+        if let Ok(others) = Arc::clone(&WALKERS).try_acquire_many_owned(count) {
+            permit.merge(others);
+            return Some((permit, more + 1));
+        }
+    }
+    Some((permit, 1))
+}
+
+/// Runs blocking work that ends by itself at the deadline. Nothing when it does not: a read from a file system that
+/// hangs can't be interrupted, so its thread keeps its permit and is waited for no longer.
+async fn on_pool<T: Send + 'static>(
+    deadline: Instant,
+    permit: Option<OwnedSemaphorePermit>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let running = tokio::task::spawn_blocking(move || {
+        let result = work();
+        drop(permit);
+        result
+    });
+    match tokio::time::timeout_at((deadline + GRACE).into(), running).await {
+        Ok(Ok(result)) => Some(result),
+        Ok(Err(error)) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "looking for a memory reference failed");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// Ends the scan when its client is gone.
+struct CancelOnDrop(Arc<Scan>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}

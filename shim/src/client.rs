@@ -1,0 +1,492 @@
+//! One call to the daemon: connect, start it when it is absent, shake hands, and decide about retries (DESIGN 1, 4, 5).
+//!
+//! A request is sent again when nothing of it was written, when the daemon answered that it drains, and once more when
+//! it only reads. In every other case the error says that the outcome is unknown. A client never replaces a daemon.
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use grounding_proto::catalogue;
+use grounding_proto::environment::{Environment, EnvironmentError};
+use grounding_proto::wire::{
+    Context, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, ProtocolRange, ToolRequest, VersionAnswer,
+};
+use hyper::body::Bytes;
+use hyper::{Method, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::connection::{Answer, Call, Connection, ExchangeError};
+use crate::context::{self, WorkingDirectoryGone};
+use crate::launch::{self, StartError};
+use crate::state::{FAILURE_MEMORY, State, StateError};
+
+/// This build's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How long a call waits for another process that starts the daemon, or for a draining daemon to make room.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time between two looks while it waits.
+const PAUSE: Duration = Duration::from_millis(15);
+/// How often a request of which nothing was written is sent again.
+const UNWRITTEN_RETRIES: u32 = 4;
+/// Idle connections that are kept.
+const MAX_IDLE: usize = 4;
+
+/// Whether a client may start the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartPolicy {
+    /// When it is absent, unless `groundingctl stop` forbids it.
+    WhenAbsent,
+    /// Never.
+    Never,
+}
+
+/// Whether a request may be carried out twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Harmless,
+    Harmful,
+}
+
+/// A call that brought no success.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The environment leads to no state directory.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// The state directory can't be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The working directory is gone.
+    #[error(transparent)]
+    WorkingDirectory(#[from] WorkingDirectoryGone),
+    /// The socket is there and can't be used.
+    #[error("can't connect to {}", socket.display())]
+    Connect {
+        /// The socket.
+        socket: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No daemon listens, and this client may not start one.
+    #[error("groundingd is not running (no one listens on {})", socket.display())]
+    NotRunning {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// Starting is forbidden.
+    #[error("groundingd was stopped by `groundingctl stop`; run `groundingctl start`")]
+    Stopped,
+    /// Starting failed.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Starting failed moments ago and is not tried again yet.
+    #[error("{text} (seen within the last {} s; not tried again yet)", FAILURE_MEMORY.as_secs())]
+    StartFailedBefore {
+        /// What it said then.
+        text: String,
+    },
+    /// It neither serves nor makes room.
+    #[error(
+        "groundingd did not become available within {} s; `groundingctl status` shows how it is, {} what it did",
+        PATIENCE.as_secs(),
+        log.display()
+    )]
+    Unavailable {
+        /// Its log.
+        log: PathBuf,
+    },
+    /// Client and daemon share no protocol version.
+    #[error(
+        "this is build {VERSION} (protocol {} to {}), but the running groundingd is build {} (protocol {} to {}); {}",
+        PROTOCOL.oldest, PROTOCOL.newest, daemon.version, daemon.protocol.oldest, daemon.protocol.newest,
+        remedy(daemon.protocol)
+    )]
+    Incompatible {
+        /// What the daemon says of itself.
+        daemon: VersionAnswer,
+    },
+    /// The request may or may not have been carried out.
+    #[error("the connection to groundingd broke during {what}: whether it was carried out is not known. {look}")]
+    OutcomeUnknown {
+        /// The request.
+        what: String,
+        /// How to find out.
+        look: &'static str,
+        /// What broke.
+        source: ExchangeError,
+    },
+    /// The daemon answered with an error.
+    #[error("{}", refusal(.0))]
+    Refused(ErrorBody),
+    /// The daemon answered with something that is neither.
+    #[error("groundingd answered {path} with something unexpected (HTTP status {status})")]
+    Unexpected {
+        /// The request's path.
+        path: String,
+        /// The HTTP status.
+        status: u16,
+        /// What is wrong with the body.
+        source: serde_json::Error,
+    },
+}
+
+/// Reaches the daemon of one environment; keeps a few idle connections.
+#[derive(Debug)]
+pub struct Client {
+    environment: Environment,
+    start: StartPolicy,
+    idle: Mutex<Vec<Connection>>,
+    /// The last failed start, for when the note on disk can't be written.
+    failure: Mutex<Option<(Instant, String)>>,
+}
+
+/// What an attempt to connect found.
+enum Reached {
+    Ready(Connection),
+    Draining,
+    Absent,
+}
+
+#[derive(Serialize)]
+struct ContextBody {
+    context: Context,
+}
+
+impl Client {
+    /// Returns a client; nothing is connected or checked yet.
+    #[must_use]
+    pub fn new(environment: Environment, start: StartPolicy) -> Self {
+        Self { environment, start, idle: Mutex::default(), failure: Mutex::default() }
+    }
+
+    /// Returns the environment that the client speaks for.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// Returns the paths below the state directory.
+    ///
+    /// # Errors
+    /// When there is no state directory.
+    pub fn state(&self) -> Result<State, EnvironmentError> {
+        State::new(&self.environment)
+    }
+
+    /// Calls a tool and returns its answer. A cancelled call ends the waiting, not what the daemon does.
+    ///
+    /// # Errors
+    /// When the daemon can't be reached or answers with an error.
+    pub async fn tool(&self, tool: &str, arguments: Value) -> Result<Map<String, Value>, ClientError> {
+        let context = context::of_tool(&self.environment, tool)?;
+        let read_only = catalogue::tool(tool).is_some_and(|tool| tool.read_only);
+        let call = Call {
+            method: Method::POST,
+            path: format!("/v1/tools/{tool}"),
+            body: json(&ToolRequest { arguments, context }),
+        };
+        self.request(call, if read_only { Repeat::Harmless } else { Repeat::Harmful }, tool).await
+    }
+
+    /// Asks the daemon how it is and how this client's ledger is. Speaks to a daemon of any build, and starts none.
+    ///
+    /// # Errors
+    /// When none runs or it can't be asked.
+    pub async fn health(&self) -> Result<HealthAnswer, ClientError> {
+        let body = ContextBody { context: context::of_tool(&self.environment, "ledger_status")? };
+        self.control(Call { method: Method::POST, path: "/v1/health".into(), body: json(&body) }).await
+    }
+
+    /// Asks the daemon for its build. Speaks to a daemon of any build, and starts none.
+    ///
+    /// # Errors
+    /// When none runs or it can't be asked.
+    pub async fn version(&self) -> Result<VersionAnswer, ClientError> {
+        self.control(get("/v1/version")).await
+    }
+
+    /// Asks the daemon to finish what it has and exit. Speaks to a daemon of any build, and starts none.
+    ///
+    /// # Errors
+    /// When none runs or it can't be asked.
+    pub async fn drain(&self) -> Result<(), ClientError> {
+        let path = "/v1/drain".to_owned();
+        let answer = self.control_answer(Call { method: Method::POST, path: path.clone(), body: Bytes::new() }).await?;
+        if answer.status.is_success() { Ok(()) } else { Err(refused(&path, &answer)) }
+    }
+
+    /// Gets what a path answers as JSON.
+    ///
+    /// # Errors
+    /// When the daemon can't be reached or answers with an error.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.request(get(path), Repeat::Harmless, path).await
+    }
+
+    /// Gets what a path answers as bytes.
+    ///
+    /// # Errors
+    /// When the daemon can't be reached or answers with an error.
+    pub async fn get_bytes(&self, path: &str) -> Result<Bytes, ClientError> {
+        let answer = self.answer(get(path), Repeat::Harmless, path).await?;
+        if answer.status.is_success() { Ok(answer.body) } else { Err(refused(path, &answer)) }
+    }
+
+    /// Posts a read-only question with this client's context; a repeated one does no harm.
+    ///
+    /// # Errors
+    /// When the daemon can't be reached or answers with an error.
+    pub async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let body = ContextBody { context: context::of_tool(&self.environment, "")? };
+        let call = Call { method: Method::POST, path: path.to_owned(), body: json(&body) };
+        self.request(call, Repeat::Harmless, path).await
+    }
+
+    /// Posts a request that may be carried out twice without harm, and returns the JSON it answers.
+    ///
+    /// # Errors
+    /// When the daemon can't be reached or answers with an error.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let call = Call { method: Method::POST, path: path.to_owned(), body: Bytes::new() };
+        self.request(call, Repeat::Harmless, path).await
+    }
+
+    /// Connects, starting the daemon if need be; used by `groundingctl start`.
+    ///
+    /// # Errors
+    /// When it does not become available.
+    pub async fn connect(&self) -> Result<(), ClientError> {
+        let connection = self.connection().await?;
+        self.keep(connection);
+        Ok(())
+    }
+
+    async fn request<T: DeserializeOwned>(&self, call: Call, repeat: Repeat, what: &str) -> Result<T, ClientError> {
+        let path = call.path.clone();
+        parse(&path, &self.answer(call, repeat, what).await?)
+    }
+
+    async fn answer(&self, call: Call, repeat: Repeat, what: &str) -> Result<Answer, ClientError> {
+        let deadline = Instant::now() + PATIENCE;
+        let (mut unwritten, mut broken) = (0, 0);
+        loop {
+            let mut connection = match self.take_idle() {
+                Some(connection) => connection,
+                None => self.connection().await?,
+            };
+            match connection.exchange(call.clone()).await {
+                Ok(answer) if is_draining(&answer) => {
+                    if Instant::now() >= deadline {
+                        return Err(refused(&call.path, &answer));
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Ok(answer) => {
+                    self.keep(connection);
+                    return Ok(answer);
+                }
+                Err(ExchangeError::NotWritten(_)) if unwritten < UNWRITTEN_RETRIES => unwritten += 1,
+                Err(ExchangeError::Broken(_)) if repeat == Repeat::Harmless && broken == 0 => broken += 1,
+                Err(source) => {
+                    return Err(ClientError::OutcomeUnknown { what: what.to_owned(), look: look(what), source });
+                }
+            }
+        }
+    }
+
+    /// One exchange on a connection of its own, without a handshake and without starting anything.
+    async fn control<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
+        let path = call.path.clone();
+        parse(&path, &self.control_answer(call).await?)
+    }
+
+    async fn control_answer(&self, call: Call) -> Result<Answer, ClientError> {
+        let state = self.state()?;
+        state.check_run_directory()?;
+        let Some(mut connection) = open(&state).await? else {
+            return Err(ClientError::NotRunning { socket: state.socket().to_owned() });
+        };
+        let what = call.path.clone();
+        let outcome = connection.exchange(call).await;
+        outcome.map_err(|source| ClientError::OutcomeUnknown { look: look(&what), what, source })
+    }
+
+    fn take_idle(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(Connection::is_open);
+        idle.pop()
+    }
+
+    fn keep(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if connection.is_open() && idle.len() < MAX_IDLE {
+            idle.push(connection);
+        }
+    }
+
+    /// Returns a fresh connection to a daemon that serves, starting one when it is absent.
+    async fn connection(&self) -> Result<Connection, ClientError> {
+        let state = self.state()?;
+        state.check_run_directory()?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match reach(&state).await? {
+                Reached::Ready(connection) => return Ok(connection),
+                Reached::Absent if self.start == StartPolicy::Never => {
+                    return Err(ClientError::NotRunning { socket: state.socket().to_owned() });
+                }
+                Reached::Absent => {
+                    if let Some(connection) = self.start(&state).await? {
+                        return Ok(connection);
+                    }
+                }
+                Reached::Draining => {}
+            }
+            if Instant::now() >= deadline {
+                return Err(ClientError::Unavailable { log: state.log_file() });
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Starts the daemon unless another process is at it, and returns a connection when it serves.
+    async fn start(&self, state: &State) -> Result<Option<Connection>, ClientError> {
+        if state.is_stopped() {
+            return Err(ClientError::Stopped);
+        }
+        if let Some(text) = self.recent_failure(state) {
+            return Err(ClientError::StartFailedBefore { text });
+        }
+        state.create_directories()?;
+        let Some(lock) = state.try_start_lock()? else { return Ok(None) };
+        // Whoever had the lock before may have started it, or learned that it does not start.
+        if let Reached::Ready(connection) = reach(state).await? {
+            return Ok(Some(connection));
+        }
+        if let Some(text) = self.recent_failure(state) {
+            return Err(ClientError::StartFailedBefore { text });
+        }
+        if let Err(error) = launch::start(&self.environment, state).await {
+            self.remember_failure(state, &chain(&error));
+            return Err(error.into());
+        }
+        state.forget_failure();
+        let reached = reach(state).await?;
+        drop(lock);
+        Ok(if let Reached::Ready(connection) = reached { Some(connection) } else { None })
+    }
+
+    fn recent_failure(&self, state: &State) -> Option<String> {
+        let own = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let own = own.filter(|(at, _)| at.elapsed() < FAILURE_MEMORY).map(|(_, text)| text);
+        state.recent_failure().or(own)
+    }
+
+    fn remember_failure(&self, state: &State, text: &str) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), text.to_owned()));
+        state.remember_failure(text);
+    }
+}
+
+/// Returns the error and its causes as one sentence.
+#[must_use]
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    chain_of(error).collect::<Vec<_>>().join(": ")
+}
+
+/// Returns the text of the error and of each of its causes, outermost first.
+pub fn chain_of(error: &(dyn std::error::Error + 'static)) -> impl Iterator<Item = String> {
+    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string)
+}
+
+fn get(path: &str) -> Call {
+    Call { method: Method::GET, path: path.to_owned(), body: Bytes::new() }
+}
+
+fn json(body: &impl Serialize) -> Bytes {
+    // Only a map with keys that are no strings fails to serialize, and no wire type has one; the daemon refuses an
+    // empty body by name.
+    serde_json::to_vec(body).unwrap_or_default().into()
+}
+
+/// Opens a connection; nothing when no daemon listens.
+async fn open(state: &State) -> Result<Option<Connection>, ClientError> {
+    match Connection::open(state.socket()).await {
+        Ok(connection) => Ok(Some(connection)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
+        Err(source) => Err(ClientError::Connect { socket: state.socket().to_owned(), source }),
+    }
+}
+
+/// Opens a connection and shakes hands: after it, the daemon has accepted the connection and speaks our protocol.
+async fn reach(state: &State) -> Result<Reached, ClientError> {
+    let Some(mut connection) = open(state).await? else { return Ok(Reached::Absent) };
+    let Ok(answer) = connection.exchange(get("/v1/version")).await else { return Ok(Reached::Draining) };
+    if is_draining(&answer) {
+        return Ok(Reached::Draining);
+    }
+    let daemon: VersionAnswer = parse("/v1/version", &answer)?;
+    if daemon.draining {
+        return Ok(Reached::Draining);
+    }
+    if !PROTOCOL.overlaps(daemon.protocol) {
+        return Err(ClientError::Incompatible { daemon });
+    }
+    Ok(Reached::Ready(connection))
+}
+
+fn is_draining(answer: &Answer) -> bool {
+    answer.status == StatusCode::SERVICE_UNAVAILABLE
+        && serde_json::from_slice::<ErrorBody>(&answer.body).is_ok_and(|body| body.code == ErrorCode::Draining)
+}
+
+fn parse<T: DeserializeOwned>(path: &str, answer: &Answer) -> Result<T, ClientError> {
+    if !answer.status.is_success() {
+        return Err(refused(path, answer));
+    }
+    serde_json::from_slice(&answer.body).map_err(|source| unexpected(path, answer, source))
+}
+
+fn refused(path: &str, answer: &Answer) -> ClientError {
+    match serde_json::from_slice(&answer.body) {
+        Ok(body) => ClientError::Refused(body),
+        Err(source) => unexpected(path, answer, source),
+    }
+}
+
+fn unexpected(path: &str, answer: &Answer, source: serde_json::Error) -> ClientError {
+    ClientError::Unexpected { path: path.to_owned(), status: answer.status.as_u16(), source }
+}
+
+fn refusal(body: &ErrorBody) -> String {
+    match body.code {
+        ErrorCode::Internal => format!("{} (requestId {})", body.message, body.request_id),
+        _ => body.message.clone(),
+    }
+}
+
+fn remedy(daemon: ProtocolRange) -> &'static str {
+    if daemon.newest < PROTOCOL.oldest {
+        "it is older: run `groundingctl restart` to replace it"
+    } else {
+        "it is newer: upgrade this program to the daemon's build"
+    }
+}
+
+/// How to find out whether a request was carried out.
+fn look(what: &str) -> &'static str {
+    match what {
+        "ledger_add" => "Look with ledger_summary before you add the entry again.",
+        "solution_evaluate" => "Ask solution_evaluate_status with the same id; calling again joins a live attempt.",
+        "grounding_start" => "Calling again opens a further session and harms none.",
+        "grounding_advance" => "claim_evaluate_from_session shows in derivedContext which phases are done.",
+        name if name.starts_with("hypothesis_") => "Look with hypothesis_list before you call it again.",
+        _ => "`groundingctl status` shows how the daemon is.",
+    }
+}

@@ -1,0 +1,93 @@
+//! The program `groundingctl`: its command line, and what becomes of a command's outcome.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use grounding_proto::environment::Environment;
+use grounding_proto::exit;
+
+use super::failure::CommandError;
+use super::{attempt, attempts, call, demo, gate, restart, socket_path, start, status, stop, verify};
+use crate::client::chain_of;
+use crate::output;
+
+/// Looks after the grounding daemon and asks it.
+#[derive(Debug, Parser)]
+#[command(name = "groundingctl", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Status(status::Status),
+    Start(start::Start),
+    Stop(stop::Stop),
+    Restart(restart::Restart),
+    Call(call::Call),
+    Gate(gate::Gate),
+    Verify(verify::Verify),
+    Attempts(attempts::Attempts),
+    Attempt(attempt::Attempt),
+    SocketPath(socket_path::SocketPath),
+    Demo(demo::Demo),
+}
+
+/// Runs the program with its arguments, its own name first.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help that can't be printed is not worth an exit code: nobody reads.
+            drop(error.print());
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+        }
+    };
+    let environment = Environment::of_process();
+    environment.settings().1.iter().for_each(|complaint| output::talk(complaint));
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::talk(&format!("error: can't set up asynchronous input and output: {error}"));
+            return ExitCode::from(exit::FAILED);
+        }
+    };
+    let outcome = runtime.block_on(run(cli.command, environment));
+    runtime.shutdown_background();
+    ExitCode::from(outcome.unwrap_or_else(|error| report(&error)))
+}
+
+async fn run(command: Command, environment: Environment) -> Result<u8, CommandError> {
+    match command {
+        Command::Status(command) => command.run(environment).await,
+        Command::Start(command) => command.run(environment).await,
+        Command::Stop(command) => command.run(environment).await,
+        Command::Restart(command) => command.run(environment).await,
+        Command::Call(command) => command.run(environment).await,
+        Command::Gate(command) => command.run(&environment),
+        Command::Verify(command) => command.run(&environment),
+        Command::Attempts(command) => command.run(environment).await,
+        Command::Attempt(command) => command.run(environment).await,
+        Command::SocketPath(command) => command.run(&environment),
+        Command::Demo(command) => Box::pin(command.run(environment)).await,
+    }
+}
+
+/// Prints the error, its causes and what to do, and returns the exit code.
+fn report(error: &CommandError) -> u8 {
+    if matches!(error, CommandError::Output(error) if error.kind() == ErrorKind::BrokenPipe) {
+        // The reader, `head` for instance, has seen enough.
+        return exit::OK;
+    }
+    output::talk(&format!("error: {error}"));
+    for cause in chain_of(error).skip(1) {
+        output::talk(&format!("caused by: {cause}"));
+    }
+    if let Some(hint) = error.hint() {
+        output::talk(&format!("hint: {hint}"));
+    }
+    error.exit_code()
+}

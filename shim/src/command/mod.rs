@@ -1,0 +1,20 @@
+//! `groundingctl`: one file per command. Data on stdout, talk on stderr, exit codes of `grounding_proto::exit`.
+//!
+//! Reading order: `cli` is the program, `failure` how it fails, `wait` how it waits; then the commands by name. A
+//! command that works without a daemon runs the daemon's executable and links none of its code.
+
+pub mod cli;
+pub mod failure;
+pub mod wait;
+
+pub mod attempt;
+pub mod attempts;
+pub mod call;
+pub mod demo;
+pub mod gate;
+pub mod restart;
+pub mod socket_path;
+pub mod start;
+pub mod status;
+pub mod stop;
+pub mod verify;

@@ -1,0 +1,46 @@
+//! The one place that prints: data on stdout, talk on stderr.
+//!
+//! A reader that went away is no error of ours: stdout reports it for the caller to end quietly, stderr is written
+//! without looking.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Writes text to stdout.
+///
+/// # Errors
+/// As writing gives them; `BrokenPipe` means that the reader has seen enough.
+pub fn data(text: &str) -> io::Result<()> {
+    bytes(text.as_bytes())
+}
+
+/// Writes a line to stdout.
+///
+/// # Errors
+/// As `data`.
+pub fn line(text: &str) -> io::Result<()> {
+    bytes(format!("{text}\n").as_bytes())
+}
+
+/// Writes bytes to stdout.
+///
+/// # Errors
+/// As `data`.
+pub fn bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
+}
+
+/// Writes a line to stderr; one that can't be written is nobody's loss.
+pub fn talk(text: &str) {
+    drop(writeln!(io::stderr(), "{text}"));
+}
+
+/// Shows a line of progress on a terminal, in place of the one before; an empty one clears it. Elsewhere: nothing.
+pub fn progress(text: &str) {
+    let mut stderr = io::stderr();
+    if stderr.is_terminal() {
+        drop(write!(stderr, "\r\x1b[2K{text}"));
+        drop(stderr.flush());
+    }
+}

@@ -1,0 +1,278 @@
+//! The state directory as a client sees it: the socket's directory, the start lock, and the two small notes beside it.
+//!
+//! A client creates the directories (0700) when they are absent, and refuses what it finds when it is not private. It
+//! never removes a lock or a socket.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use grounding_proto::environment::{Environment, EnvironmentError};
+use serde::{Deserialize, Serialize};
+
+/// How long a failed start is remembered, so that calls do not each pay for it.
+pub const FAILURE_MEMORY: Duration = Duration::from_secs(5);
+
+/// The paths a client needs below the state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    directory: PathBuf,
+    socket: PathBuf,
+}
+
+/// A state directory that can't be used as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Something that is not ours alone stands where the socket belongs.
+    #[error("refusing to use {}: it {problem}", path.display())]
+    NotPrivate {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        problem: &'static str,
+    },
+    /// A file or directory can't be used.
+    #[error("can't {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct FailedStart {
+    at_ms: u64,
+    text: String,
+}
+
+impl State {
+    /// Returns the paths that follow from the environment.
+    ///
+    /// # Errors
+    /// When there is no state directory or the socket path is too long.
+    pub fn new(environment: &Environment) -> Result<Self, EnvironmentError> {
+        Ok(Self { directory: environment.state_dir()?, socket: environment.socket_path()? })
+    }
+
+    /// Returns the daemon's socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Returns the daemon's log file.
+    #[must_use]
+    pub fn log_file(&self) -> PathBuf {
+        self.directory.join("log/groundingd.log")
+    }
+
+    /// Checks that the socket's directory is a directory of ours that no other user may enter; absent is fine.
+    ///
+    /// # Errors
+    /// When it is something else, or can't be looked at.
+    pub fn check_run_directory(&self) -> Result<(), StateError> {
+        let path = self.run_directory();
+        let metadata = match path.symlink_metadata() {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(StateError::Io { action: "look at", path, source }),
+        };
+        let problem = if !metadata.is_dir() {
+            "is not a directory (a symlink is not followed); remove it"
+        } else if metadata.uid() != rustix::process::geteuid().as_raw() {
+            "belongs to another user; remove it, or set GROUNDING_STATE_DIR to a directory of yours"
+        } else if metadata.mode() & 0o077 != 0 {
+            "may be entered by other users; run `chmod 700` on it"
+        } else {
+            return Ok(());
+        };
+        Err(StateError::NotPrivate { path, problem })
+    }
+
+    /// Creates the state directory and the socket's directory where they are absent, and checks the latter.
+    ///
+    /// # Errors
+    /// When one can't be created or is not private.
+    pub fn create_directories(&self) -> Result<(), StateError> {
+        let path = self.run_directory();
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        self.check_run_directory()?;
+        created.map_err(|source| StateError::Io { action: "create the directory", path, source })
+    }
+
+    /// Takes the start lock if no other process has it; it is released when the file is dropped.
+    ///
+    /// # Errors
+    /// When the lock file can't be opened or locked.
+    pub fn try_start_lock(&self) -> Result<Option<File>, StateError> {
+        self.try_lock("start.lock")
+    }
+
+    /// Returns whether no daemon holds the single-instance lock.
+    ///
+    /// To be asked with the start lock held: for an instant it holds the lock itself.
+    ///
+    /// # Errors
+    /// When the lock file can't be opened or locked.
+    pub fn daemon_is_gone(&self) -> Result<bool, StateError> {
+        Ok(self.try_lock("groundingd.lock")?.is_some())
+    }
+
+    /// Returns whether `groundingctl stop` suppresses the start of the daemon.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped_file().exists()
+    }
+
+    /// Suppresses the start of the daemon until `clear_stopped`.
+    ///
+    /// # Errors
+    /// When the note can't be written.
+    pub fn write_stopped(&self) -> Result<(), StateError> {
+        let path = self.stopped_file();
+        let written = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        written.map(drop).map_err(|source| StateError::Io { action: "write", path, source })
+    }
+
+    /// Lets clients start the daemon again.
+    ///
+    /// # Errors
+    /// When the note can't be removed.
+    pub fn clear_stopped(&self) -> Result<(), StateError> {
+        let path = self.stopped_file();
+        remove(&path).map_err(|source| StateError::Io { action: "remove", path, source })
+    }
+
+    /// Returns the text of a start that failed within `FAILURE_MEMORY`.
+    #[must_use]
+    pub fn recent_failure(&self) -> Option<String> {
+        let note: FailedStart = serde_json::from_slice(&std::fs::read(self.failure_file()).ok()?).ok()?;
+        let age = now_ms().checked_sub(note.at_ms)?;
+        (u128::from(age) < FAILURE_MEMORY.as_millis()).then_some(note.text)
+    }
+
+    /// Remembers a failed start for other processes; one that can't be written is only paid for again.
+    pub fn remember_failure(&self, text: &str) {
+        let note = FailedStart { at_ms: now_ms(), text: text.to_owned() };
+        let write = || -> io::Result<()> {
+            let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+            file.as_file().set_permissions(Permissions::from_mode(0o600))?;
+            file.write_all(serde_json::to_string(&note)?.as_bytes())?;
+            file.persist(self.failure_file())?;
+            Ok(())
+        };
+        drop(write());
+    }
+
+    /// Forgets a failed start; a note that can't be removed expires by itself.
+    pub fn forget_failure(&self) {
+        drop(remove(&self.failure_file()));
+    }
+
+    fn run_directory(&self) -> PathBuf {
+        self.directory.join("run")
+    }
+
+    fn stopped_file(&self) -> PathBuf {
+        self.directory.join("stopped")
+    }
+
+    fn failure_file(&self) -> PathBuf {
+        self.directory.join("start-failed")
+    }
+
+    fn try_lock(&self, name: &str) -> Result<Option<File>, StateError> {
+        let path = self.directory.join(name);
+        let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = opened.map_err(|source| StateError::Io { action: "open", path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(source)) => Err(StateError::Io { action: "lock", path, source }),
+        }
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(home: &Path) -> State {
+        let variables = vec![("HOME".into(), home.as_os_str().to_owned())];
+        State::new(&Environment::of_variables(variables)).unwrap()
+    }
+
+    #[test]
+    fn the_socket_directory_is_created_private_and_refused_otherwise() {
+        let home = tempfile::tempdir().unwrap();
+        let state = state(home.path());
+        state.check_run_directory().unwrap();
+        state.create_directories().unwrap();
+        let run = state.run_directory();
+        assert_eq!(run.metadata().unwrap().mode() & 0o777, 0o700);
+
+        std::fs::set_permissions(&run, Permissions::from_mode(0o750)).unwrap();
+        let error = state.create_directories().unwrap_err().to_string();
+        assert!(error.contains(run.to_str().unwrap()) && error.contains("chmod 700"), "{error}");
+
+        std::fs::remove_dir(&run).unwrap();
+        std::os::unix::fs::symlink(home.path(), &run).unwrap();
+        assert!(matches!(state.check_run_directory(), Err(StateError::NotPrivate { .. })));
+        std::fs::remove_file(&run).unwrap();
+        std::fs::write(&run, "").unwrap();
+        assert!(matches!(state.create_directories(), Err(StateError::NotPrivate { .. })));
+    }
+
+    #[test]
+    fn notes_come_and_go() {
+        let home = tempfile::tempdir().unwrap();
+        let state = state(home.path());
+        state.create_directories().unwrap();
+        assert!(!state.is_stopped());
+        state.clear_stopped().unwrap();
+        state.write_stopped().unwrap();
+        state.write_stopped().unwrap();
+        assert!(state.is_stopped());
+        state.clear_stopped().unwrap();
+        assert!(!state.is_stopped());
+
+        assert_eq!(state.recent_failure(), None);
+        state.remember_failure("no ledger");
+        assert_eq!(state.recent_failure().as_deref(), Some("no ledger"));
+        std::fs::write(state.failure_file(), r#"{"at_ms":1,"text":"long ago"}"#).unwrap();
+        assert_eq!(state.recent_failure(), None);
+        state.forget_failure();
+        assert!(!state.failure_file().exists());
+    }
+
+    #[test]
+    fn the_start_lock_is_held_by_one() {
+        let home = tempfile::tempdir().unwrap();
+        let state = state(home.path());
+        state.create_directories().unwrap();
+        let held = state.try_start_lock().unwrap();
+        assert!(held.is_some());
+        assert!(state.try_start_lock().unwrap().is_none());
+        drop(held);
+        assert!(state.try_start_lock().unwrap().is_some());
+        assert!(state.daemon_is_gone().unwrap());
+    }
+}
