@@ -7,7 +7,7 @@ use grounding_proto::exit;
 use grounding_proto::wire::ErrorCode;
 
 use super::demo::DemoError;
-use crate::client::ClientError;
+use crate::error::ClientError;
 use crate::process::ProgramNotFound;
 use crate::state::StateError;
 

@@ -21,7 +21,8 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::{prompts, resources, tools};
-use crate::client::{Client, ClientError, VERSION, chain};
+use crate::client::Client;
+use crate::error::{ClientError, VERSION, chain};
 
 /// Least time between a ping and the answer: some clients read a ping that arrives with the answer as an error.
 const QUIET_BEFORE_ANSWER: Duration = Duration::from_millis(30);
