@@ -86,6 +86,7 @@ impl CommandError {
                 | ClientError::Start(_)
                 | ClientError::StartFailedBefore { .. }
                 | ClientError::Connect { .. }
+                | ClientError::Silent { .. }
                 | ClientError::Unavailable { .. },
             ) => exit::DOWN,
             _ => exit::FAILED,
