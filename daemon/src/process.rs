@@ -99,12 +99,16 @@ pub fn inheriting(program: &Path) -> std::process::Command {
     command
 }
 
-/// Returns the path by which this very build is started again, also after its file was replaced by an upgrade.
+/// Returns a command that starts this very build again, also after its file was replaced by an upgrade.
 ///
 /// # Errors
 /// When the system can't name the running executable.
-pub fn this_build() -> std::io::Result<PathBuf> {
-    if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
+pub fn this_build(environment: &ClientEnvironment, cwd: &Path) -> std::io::Result<tokio::process::Command> {
+    let program =
+        if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
+    let mut command = command(&program, environment, cwd);
+    command.arg0("groundingd");
+    Ok(command)
 }
 
 /// What a short, quiet program printed.

@@ -128,7 +128,7 @@ impl Guarded {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let control = UnixStream::from_std(ours)?;
-        let mut command = process::command(&process::this_build()?, request.environment, request.cwd);
+        let mut command = process::this_build(request.environment, request.cwd)?;
         command.arg("exec").arg("--").arg(request.program).arg("run").arg(request.repo_path).arg("--json");
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Killing the guard would leave preflight behind; the guard ends it when our end of the socket closes.

@@ -264,8 +264,8 @@ impl Attempts {
         };
         let cant_start = |error: &dyn std::error::Error| format!("the attempt can't be started: {}", describe(error));
         let text = serde_json::to_vec(&job).map_err(|error| cant_start(&error))?;
-        let program = process::this_build().map_err(|error| cant_start(&error))?;
-        let mut command = process::command(&program, &self.shared.own_environment, Path::new("/"));
+        let this_build = process::this_build(&self.shared.own_environment, Path::new("/"));
+        let mut command = this_build.map_err(|error| cant_start(&error))?;
         command.arg("supervise").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         // A supervisor belongs to its attempt, not to this daemon.
         command.kill_on_drop(false);
