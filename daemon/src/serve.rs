@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,8 +34,6 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 const UPGRADE_LOOK: Duration = Duration::from_secs(2);
 /// How long a starting daemon waits for another one that is about to end.
 const TAKEOVER: Duration = Duration::from_secs(15);
-/// How long the queue of a closed listener may be silent before it counts as empty.
-const QUEUE: Duration = Duration::from_millis(20);
 
 /// A daemon that can't serve.
 #[derive(Debug, thiserror::Error)]
@@ -175,7 +173,7 @@ pub async fn run(daemon: Daemon, mut listener: Listener) {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     // Gone before the last answers: who comes now starts the next daemon instead of queueing at this one.
     listener.remove();
-    for stream in listener.close().await {
+    for stream in listener.close() {
         accept(stream, &daemon, &router, &connections);
     }
     connections.close();
@@ -310,14 +308,12 @@ impl Listener {
     }
 
     /// Lets nobody connect any more, and returns who had connected before.
-    async fn close(&self) -> Vec<UnixStream> {
+    fn close(&self) -> Vec<UnixStream> {
         // A listener that can't be shut is closed with what is queued when it is dropped.
         let _ = rustix::net::shutdown(&self.listener, Shutdown::Read);
-        let mut queued = Vec::new();
-        while let Ok(Ok((stream, _))) = tokio::time::timeout(QUEUE, self.listener.accept()).await {
-            queued.push(stream);
-        }
-        queued
+        // Asked directly: the runtime waits for news of a listener, and a shut one has none.
+        let queued = std::iter::from_fn(|| rustix::net::accept(&self.listener).ok());
+        queued.filter_map(|socket| adopt(socket).ok()).collect()
     }
 
     fn remove(&self) {
@@ -326,6 +322,14 @@ impl Listener {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Hands an accepted socket to the runtime.
+fn adopt(socket: OwnedFd) -> io::Result<UnixStream> {
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    let stream = std::os::unix::net::UnixStream::from(socket);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
 }
 
 /// Takes the lock that makes this the one instance; waits a little for one that is about to end.
