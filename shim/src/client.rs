@@ -23,6 +23,8 @@ use crate::error::{ClientError, PATIENCE, chain, look};
 use crate::launch;
 use crate::state::{FAILURE_MEMORY, State};
 
+/// How long the daemon may take to answer what it answers at once unless it hangs.
+const PROMPT: Duration = Duration::from_secs(10);
 /// Time between two looks while it waits.
 const PAUSE: Duration = Duration::from_millis(15);
 /// Idle connections that are kept, and for how long: a daemon that closes one just when a request is written on it would
@@ -223,7 +225,7 @@ impl Client {
             return Err(ClientError::NotRunning { socket: state.socket().to_owned() });
         };
         let what = call.path.clone();
-        let outcome = connection.exchange(call).await;
+        let outcome = promptly(&state, connection.exchange(call)).await?;
         outcome.map_err(|source| ClientError::OutcomeUnknown { look: look(&what), what, source })
     }
 
@@ -326,7 +328,10 @@ async fn open(state: &State) -> Result<Option<Connection>, ClientError> {
 /// Opens a connection and shakes hands: after it, the daemon has accepted the connection and speaks our protocol.
 async fn reach(state: &State) -> Result<Reached, ClientError> {
     let Some(mut connection) = open(state).await? else { return Ok(Reached::Absent) };
-    let Ok(answer) = connection.exchange(get("/v1/version")).await else { return Ok(Reached::Draining) };
+    let Ok(answer) = promptly(state, connection.exchange(get("/v1/version"))).await? else {
+        // It ended between accepting and answering.
+        return Ok(Reached::Draining);
+    };
     if is_draining(&answer) {
         return Ok(Reached::Draining);
     }
@@ -338,6 +343,12 @@ async fn reach(state: &State) -> Result<Reached, ClientError> {
         return Err(ClientError::Incompatible { daemon });
     }
     Ok(Reached::Ready(connection))
+}
+
+/// Waits for what a daemon that does not hang answers at once.
+async fn promptly<F: Future>(state: &State, exchange: F) -> Result<F::Output, ClientError> {
+    let silent = |_| ClientError::Silent { socket: state.socket().to_owned(), seconds: PROMPT.as_secs() };
+    tokio::time::timeout(PROMPT, exchange).await.map_err(silent)
 }
 
 fn is_draining(answer: &Answer) -> bool {

@@ -92,7 +92,11 @@ impl Connection {
         let response = self.sender.try_send_request(request).await.map_err(|mut error| {
             let untouched = error.take_message().is_some();
             let source = error.into_error();
-            if untouched || is_refused_write(&source) { ExchangeError::NotWritten(source) } else { ExchangeError::Broken(source.into()) }
+            if untouched || is_refused_write(&source) {
+                ExchangeError::NotWritten(source)
+            } else {
+                ExchangeError::Broken(source.into())
+            }
         })?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;

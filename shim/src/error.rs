@@ -63,6 +63,17 @@ pub enum ClientError {
         /// Its log.
         log: PathBuf,
     },
+    /// It accepts connections and does not answer.
+    #[error(
+        "groundingd listens on {} but did not answer within {seconds} s; it hangs or is suspended: end its process, then call again",
+        socket.display()
+    )]
+    Silent {
+        /// The socket.
+        socket: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// Client and daemon share no protocol version.
     #[error(
         "this is build {VERSION} (protocol {} to {}), but the running groundingd is build {} (protocol {} to {}); {}",

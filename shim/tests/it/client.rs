@@ -196,3 +196,16 @@ async fn a_daemon_that_was_replaced_is_found_again() {
     client.tool("ledger_summary", json!({})).await.unwrap();
     assert_eq!(*home.connections.lock().unwrap(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_hangs_is_told_after_a_while() {
+    let home = Home::new();
+    let run = home.state("run");
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(run.join("groundingd.sock")).unwrap();
+    let client = home.client(StartPolicy::WhenAbsent);
+    let call = client.tool("ledger_add", json!({})).await.unwrap_err();
+    assert!(matches!(call, ClientError::Silent { .. }), "{call}");
+    assert!(matches!(client.health().await.unwrap_err(), ClientError::Silent { .. }));
+}

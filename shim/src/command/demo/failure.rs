@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::error::ClientError;
+use super::super::failure::CommandError;
 
 /// A demonstration that did not go as it should.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,10 @@ pub enum DemoError {
     },
     /// The daemon can't be ended.
     #[error("can't end the daemon of the demonstration")]
-    Daemon(#[source] ClientError),
+    Daemon(#[source] Box<CommandError>),
+    /// Stdout can't be written.
+    #[error("can't write to stdout")]
+    Output(#[source] io::Error),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -238,7 +238,7 @@ fn heading(text: &str) -> Result<(), DemoError> {
 }
 
 fn say(line: &str) -> Result<(), DemoError> {
-    output::line(line).map_err(DemoError::io("write to stdout"))
+    output::line(line).map_err(DemoError::Output)
 }
 
 fn text(value: &Value) -> &str {
