@@ -5,11 +5,55 @@
 use super::pattern::is_identifier;
 
 const KEYWORDS: &[&str] = &[
-    "alias", "associatedtype", "class", "const", "constexpr", "data", "def", "define", "defmacro", "defmodule", "defn",
-    "defp", "defun", "enum", "event", "extension", "fn", "fun", "func", "function", "impl", "interface", "let", "macro",
-    "macro_rules", "message", "mod", "module", "namespace", "newtype", "object", "package", "proc", "protocol",
-    "record", "rpc", "service", "static", "struct", "sub", "table", "trait", "type", "typealias", "typedef", "union",
-    "val", "var", "view",
+    "alias",
+    "associatedtype",
+    "class",
+    "const",
+    "constexpr",
+    "data",
+    "def",
+    "define",
+    "defmacro",
+    "defmodule",
+    "defn",
+    "defp",
+    "defun",
+    "enum",
+    "event",
+    "extension",
+    "fn",
+    "fun",
+    "func",
+    "function",
+    "impl",
+    "interface",
+    "let",
+    "macro",
+    "macro_rules",
+    "message",
+    "mod",
+    "module",
+    "namespace",
+    "newtype",
+    "object",
+    "package",
+    "proc",
+    "protocol",
+    "record",
+    "rpc",
+    "service",
+    "static",
+    "struct",
+    "sub",
+    "table",
+    "trait",
+    "type",
+    "typealias",
+    "typedef",
+    "union",
+    "val",
+    "var",
+    "view",
 ];
 
 /// Words that may stand between the keyword and the name.
@@ -26,6 +70,9 @@ pub(super) fn declares(line: &[u8], start: usize) -> bool {
     }
     // Ruby: `def self.open`.
     let before = before.strip_suffix("self.").unwrap_or(before);
+    if go_receiver(before.trim()) {
+        return true;
+    }
     let mut rest = before;
     loop {
         // Pointers, references, generators, `macro_rules!` and private names stand between keyword and name.
@@ -42,13 +89,16 @@ pub(super) fn declares(line: &[u8], start: usize) -> bool {
             rest = &rest[..rest.len() - word.len()];
             continue;
         }
-        return go_receiver(rest) || generic_impl(rest, before);
+        return generic_impl(rest, before);
     }
 }
 
-/// Go: `func (s *Store) Open`.
+/// Go: `func (s *Store) Open` declares the method, and as good as declares the type.
 fn go_receiver(before: &str) -> bool {
-    before.ends_with(')') && before.trim_start().starts_with("func (") && before.matches('(').count() == 1
+    let parentheses = |kind: char| before.matches(kind).count();
+    let is_method = before.ends_with(')') && parentheses(')') == 1;
+    let is_type = parentheses(')') == 0 && before.split_whitespace().count() <= 3;
+    before.starts_with("func (") && parentheses('(') == 1 && (is_method || is_type)
 }
 
 /// Rust: `impl<T> Store`, `impl Read for Store`.
@@ -76,6 +126,9 @@ mod tests {
             ("macro_rules! NAME {", true),
             ("#define NAME 1", true),
             ("func (s *Store) NAME() error {", true),
+            ("func (s *NAME) Open() error {", true),
+            ("func (NAME) Open() error {", true),
+            ("func (s *Store) Open(x NAME) error {", false),
             ("func NAME() error {", true),
             ("impl<T> NAME<T> {", true),
             ("impl Read for NAME {", true),

@@ -110,7 +110,8 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
             Ok(()) if probe.binary && self.content == Content::Text => return Outcome::Binary,
             Ok(()) if !probe.found => return Outcome::Searched(None),
             Ok(()) => rewound(file).and_then(|()| {
-                let mut sink = Collect { matcher: self.matcher, judging: self.judging, found: FileHits::default(), binary: false };
+                let mut sink =
+                    Collect { matcher: self.matcher, judging: self.judging, found: FileHits::default(), binary: false };
                 self.full.search_reader(self.matcher, reader(), &mut sink)?;
                 Ok((sink.found, sink.binary))
             }),
@@ -159,7 +160,8 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
                 counted.1 += memchr::memchr_iter(b'\n', &window[counted.0..matched.start()]).count() as u64;
                 counted.0 = matched.start();
                 let line_start = memchr::memrchr(b'\n', &window[..matched.start()]).map_or(0, |at| at + 1);
-                let line_end = memchr::memchr(b'\n', &window[matched.end()..]).map_or(window.len(), |at| matched.end() + at);
+                let line_end =
+                    memchr::memchr(b'\n', &window[matched.end()..]).map_or(window.len(), |at| matched.end() + at);
                 let (text, start) = (&window[line_start..line_end], matched.start() - line_start);
                 found.add_line(counted.1, text, start, 1, self.judging.is_definition(text, start));
                 true

@@ -113,7 +113,10 @@ fn excerpt(line: &[u8], start: usize) -> String {
     let from = if start > MOST_TEXT { start - MOST_TEXT / 4 } else { 0 };
     let until = line.len().min(from + 8 * MOST_TEXT);
     let text = String::from_utf8_lossy(&line[from..until]);
-    text.trim_matches(|character: char| character.is_whitespace() || character == '\0').chars().take(MOST_TEXT).collect()
+    text.trim_matches(|character: char| character.is_whitespace() || character == '\0')
+        .chars()
+        .take(MOST_TEXT)
+        .collect()
 }
 
 #[cfg(test)]

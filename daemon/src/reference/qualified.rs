@@ -30,7 +30,8 @@ pub(super) enum Member {
 pub(super) fn split(value: &str) -> Option<(&str, &str)> {
     let value = value.trim();
     let value = value.strip_suffix("()").unwrap_or(value);
-    let last = |text: &str| SEPARATORS.iter().filter_map(|separator| Some((text.rfind(separator)?, separator.len()))).max();
+    let last =
+        |text: &str| SEPARATORS.iter().filter_map(|separator| Some((text.rfind(separator)?, separator.len()))).max();
     let (at, length) = last(value)?;
     let (outer, member) = (&value[..at], &value[at + length..]);
     let outer = last(outer).map_or(outer, |(at, length)| &outer[at + length..]);

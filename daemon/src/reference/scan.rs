@@ -17,8 +17,11 @@ use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkState};
 
 use super::file::{Content, FileSearch, Judging, Outcome};
 use super::hits::Hits;
-use super::tracked::{below, tracked};
+use super::tracked::{below, estimate, tracked};
 use super::walk::{Extent, Passed, Root, walk};
+
+/// Up to so many files one thread is faster than several, which wait for each other a millisecond at a time.
+const FEW_FILES: usize = 2000;
 
 /// Most paths that a summary names.
 const MOST_NAMED: usize = 3;
@@ -103,15 +106,29 @@ impl Scan {
     /// As `first_pass`, with another judgment of what defines the name.
     pub(super) fn look<M: Matcher + Sync>(&self, matcher: &M, judging: Judging) {
         let passed = Passed::default();
-        let pass = Pass { scan: self, matcher, judging, extent: Extent::NotIgnored, done: &[], binary: &[] };
-        walk(&self.root, Extent::NotIgnored, self.threads, &passed).visit(&mut &pass);
+        let few = self.root.work_tree.as_deref().and_then(estimate).is_some_and(|number| number < FEW_FILES as u64 / 2);
+        let pass = Pass::new(self, matcher, judging, Extent::NotIgnored);
+        if few {
+            // There may be many more that git does not track: then all threads go on from here.
+            let pass = Pass { most: FEW_FILES, ..pass };
+            walk(&self.root, Extent::NotIgnored, 1, &passed).visit(&mut &pass);
+            if pass.is_cut.load(Ordering::Relaxed) {
+                self.counts.unreadable_dirs.store(0, Ordering::Relaxed);
+                let mut done = [lock(&self.done).as_slice(), lock(&self.binary).as_slice()].concat();
+                done.sort_unstable();
+                let pass = Pass { done: &done, ..Pass::new(self, matcher, judging, Extent::NotIgnored) };
+                walk(&self.root, Extent::NotIgnored, self.threads, &passed).visit(&mut &pass);
+            }
+        } else {
+            walk(&self.root, Extent::NotIgnored, self.threads, &passed).visit(&mut &pass);
+        }
         let met = passed.take();
         lock(&self.done).sort_unstable();
         lock(&self.binary).sort_unstable();
         *lock(&self.left) = if self.stopped() { Vec::new() } else { self.tracked_but_not_visited(met.work_trees) };
         self.leave_out(met.dependency_dirs);
         let left = lock(&self.left).clone();
-        pass.search_all(&left, Content::Text);
+        Pass::new(self, matcher, judging, Extent::NotIgnored).search_all(&left, Content::Text);
     }
 
     /// Looks through what the first pass left: ignored files, and those with NUL bytes as bytes. Dependency and build
@@ -130,8 +147,9 @@ impl Scan {
         let mut done = std::mem::take(&mut *lock(&self.done));
         done.sort_unstable();
         let binary = std::mem::take(&mut *lock(&self.binary));
-        let pass = Pass { scan: self, matcher, judging, extent: Extent::Everything, done: &done, binary: &binary };
-        walk(&self.root, Extent::Everything, self.threads, &passed).visit(&mut &pass);
+        let threads = if done.len() < FEW_FILES { 1 } else { self.threads };
+        let pass = Pass { done: &done, binary: &binary, ..Pass::new(self, matcher, judging, Extent::Everything) };
+        walk(&self.root, Extent::Everything, threads, &passed).visit(&mut &pass);
         let left = std::mem::take(&mut *lock(&self.binary_left));
         pass.search_all(&left, Content::Bytes);
         self.leave_out(passed.take().dependency_dirs);
@@ -304,9 +322,26 @@ struct Pass<'a, M> {
     done: &'a [u64],
     /// What it left because of NUL bytes, sorted.
     binary: &'a [u64],
+    /// How many files one thread may search.
+    most: usize,
+    /// Whether it came to more.
+    is_cut: AtomicBool,
 }
 
-impl<M: Matcher + Sync> Pass<'_, M> {
+impl<'a, M: Matcher + Sync> Pass<'a, M> {
+    fn new(scan: &'a Scan, matcher: &'a M, judging: Judging, extent: Extent) -> Self {
+        Self {
+            scan,
+            matcher,
+            judging,
+            extent,
+            done: &[],
+            binary: &[],
+            most: usize::MAX,
+            is_cut: AtomicBool::new(false),
+        }
+    }
+
     fn file_search(&self, content: Content) -> FileSearch<'_, M> {
         FileSearch::new(self.matcher, self.judging, content)
     }
@@ -385,6 +420,10 @@ impl<M: Matcher + Sync> ParallelVisitor for Visitor<'_, M> {
         let hash = scan.hash(entry.path());
         if self.pass.done.binary_search(&hash).is_ok() {
             return WalkState::Continue;
+        }
+        if self.done.len() >= self.pass.most {
+            self.pass.is_cut.store(true, Ordering::Relaxed);
+            return WalkState::Quit;
         }
         let was_binary = self.pass.binary.binary_search(&hash).is_ok();
         let ignored = self.pass.extent == Extent::Everything && !was_binary;

@@ -55,6 +55,13 @@ pub(super) fn tracked(work_tree: &Path) -> Result<Tracked, Unknown> {
     }
 }
 
+/// Returns about how many files the index of a work tree holds, by its size alone; nothing when there is no index.
+pub(super) fn estimate(work_tree: &Path) -> Option<u64> {
+    // An entry has 62 bytes and the file's path.
+    const ENTRY: u64 = 100;
+    Some(git_dir(work_tree)?.join("index").metadata().ok()?.len() / ENTRY)
+}
+
 /// Returns the path of a tracked name below `directory`, or nothing when it is none: `..`, an absolute name, an empty
 /// one.
 pub(super) fn below(directory: &Path, name: &[u8]) -> Option<PathBuf> {

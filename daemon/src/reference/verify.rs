@@ -80,19 +80,20 @@ async fn verify_path(reference: MemoryReference, root: Root, started: Instant, l
 
 /// Looks for the value as it is, then as `file:line`.
 fn look_for_path(root: &Root, value: &str, deadline: Instant) -> (PathReference, Found, Option<LineFound>) {
-    let whole = PathReference { path: value.into(), line: None };
-    let found = path::find(root, &whole.path);
-    let Some(with_line) = path::with_line(value).filter(|_| matches!(found, Found::Absent)) else {
-        return (whole, found, None);
-    };
-    let found = path::find(root, &with_line.path);
-    let line = match (&found, with_line.line) {
-        (Found::Present { path, .. }, Some(line)) => {
-            Some(path::find_line(path, line, &|| Instant::now() >= deadline))
+    let mut asked = PathReference { path: value.into(), line: None };
+    let mut found = path::find(root, &asked.path);
+    for other in path::with_line(value) {
+        if !matches!(found, Found::Absent) {
+            break;
         }
+        found = path::find(root, &other.path);
+        asked = other;
+    }
+    let line = match (&found, asked.line) {
+        (Found::Present { path, .. }, Some(line)) => Some(path::find_line(path, line, &|| Instant::now() >= deadline)),
         _ => None,
     };
-    (with_line, found, line)
+    (asked, found, line)
 }
 
 async fn verify_name(reference: MemoryReference, root: Root, started: Instant, limit: Duration) -> ReferenceAnswer {

@@ -8,7 +8,17 @@ use ignore::{WalkBuilder, WalkParallel};
 
 /// Directories left out inside a repository, as far as git does not track what they hold.
 const SKIPPED: &[&str] = &[
-    "node_modules", "dist", "build", ".next", "coverage", ".venv", "__pycache__", ".turbo", ".cache", "target", "vendor",
+    "node_modules",
+    "dist",
+    "build",
+    ".next",
+    "coverage",
+    ".venv",
+    "__pycache__",
+    ".turbo",
+    ".cache",
+    "target",
+    "vendor",
 ];
 
 /// Directories left out elsewhere.
