@@ -180,9 +180,21 @@ pub(super) fn flag_pieces(value: &str) -> Option<RegexMatcher> {
         }
         _ => return None,
     };
+    line_matcher(&pieces.join("|"))
+}
+
+/// Returns a matcher of the definition of a Rust macro named with its `!`, or nothing when the value is no such name.
+pub(super) fn macro_definition(value: &str) -> Option<RegexMatcher> {
+    let value = value.trim();
+    let name = value.strip_suffix("()").unwrap_or(value).strip_suffix('!')?;
+    let is_name = !name.is_empty() && name.chars().all(is_identifier);
+    is_name.then(|| line_matcher(&format!(r"\bmacro(?:_rules!)?\s+{name}\b"))).flatten()
+}
+
+fn line_matcher(expression: &str) -> Option<RegexMatcher> {
     let mut builder = RegexMatcherBuilder::new();
     builder.line_terminator(Some(b'\n'));
-    builder.build(&pieces.join("|")).ok()
+    builder.build(expression).ok()
 }
 
 #[cfg(test)]

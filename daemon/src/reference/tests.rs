@@ -372,6 +372,23 @@ async fn pipes_and_sockets_never_hang_and_make_absence_uncertain() {
 }
 
 #[tokio::test]
+async fn ignore_files_that_are_pipes_never_hang() {
+    let tree = Tree::repository().await;
+    let text = tree.write("sub/a.rs", "alpha");
+    let pipe = |name: &str| {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, tree.root.join(name), mode).unwrap();
+    };
+    std::fs::remove_file(tree.root.join(".git/info/exclude")).unwrap();
+    for name in ["sub/.gitignore", ".git/info/exclude", ".gitignore"] {
+        pipe(name);
+        check(&tree.ask(Symbol, "alpha").await, Present, &[&text], 1);
+        check(&tree.ask(Symbol, "beta").await, Unknown, &[], 0);
+    }
+    assert_eq!(tree.ask(PathKind, "a.rs").await.candidates, [text]);
+}
+
+#[tokio::test]
 #[cfg(target_os = "linux")]
 async fn trees_of_the_kernel_never_hang() {
     let started = Instant::now();
@@ -677,6 +694,16 @@ async fn qualified_symbols() {
 }
 
 #[tokio::test]
+async fn macros_are_defined_without_their_mark() {
+    let tree = Tree::new();
+    let defined = tree.write("m.rs", "macro_rules! ensure {\n}\nfn bail() {}\n");
+    let answer = tree.ask(Symbol, "ensure!").await;
+    check(&answer, Present, &[&defined], 1);
+    assert_eq!(answer.matches[0].definition, Some(true));
+    check(&tree.ask(Symbol, "bail!").await, Absent, &[], 0);
+}
+
+#[tokio::test]
 async fn flags() {
     let tree = Tree::repository().await;
     tree.write(".gitignore", "ignored\n");
@@ -718,6 +745,37 @@ async fn many_clients_at_once() {
     for (number, answer) in asked.into_iter().enumerate() {
         check(&answer.await.unwrap(), Present, &[&tree.at(&format!("d{}/f{number}", number % 20))], 20);
     }
+}
+
+#[tokio::test]
+async fn a_scan_waits_for_walkers_until_its_deadline_and_ends_with_its_client() {
+    let tree = Tree::new();
+    let text = tree.write("a", "alpha");
+    for number in 0..64 {
+        let sparse = std::fs::File::create(tree.root.join(format!("sparse{number}"))).unwrap();
+        sparse.set_len(1 << 30).unwrap();
+    }
+    let most = 2 * *super::verify::THREADS;
+    let all = super::verify::WALKERS.clone().acquire_many_owned(u32::try_from(most).unwrap()).await.unwrap();
+    let answer = ask_in(&tree.root, Symbol, "alpha", Some(50)).await;
+    check(&answer, Unknown, &[], 0);
+    assert!(answer.truncated && !answer.coverage.unwrap().complete, "{}", answer.summary);
+    // A path needs no walker.
+    check(&tree.ask(PathKind, "a").await, Present, &[&text], 1);
+    drop(all);
+    // The second pass over 64 GB takes long; when its client hangs up, its threads end, and with them the runtime.
+    let root = tree.root.clone();
+    let started = Instant::now();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let asked = ask_in(&root, Symbol, "beta", Some(60_000));
+            tokio::time::timeout(Duration::from_millis(200), asked).await.unwrap_err();
+        });
+    })
+    .join()
+    .unwrap();
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
 /// ripgrep is the judge of 200 generated symbols and flags.
