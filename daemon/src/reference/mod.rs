@@ -9,6 +9,7 @@ mod candidates;
 mod definition;
 mod file;
 mod hits;
+mod pass;
 mod path;
 mod pattern;
 mod qualified;

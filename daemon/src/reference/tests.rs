@@ -340,6 +340,15 @@ async fn tracked_names_lead_through_no_link() {
     std::fs::rename(tree.root.join("dist"), &outside).unwrap();
     symlink(&outside, tree.root.join("dist")).unwrap();
     check(&tree.ask(Symbol, "alpha").await, Absent, &[], 0);
+    // Nor does a submodule's name.
+    let other = Tree::repository().await;
+    other.write("dist/secret", "alpha");
+    other.git(&["add", "-f", "."]).await;
+    let tree = Tree::repository().await;
+    let commit = format!("160000,{:040x},module", 7);
+    tree.git(&["update-index", "--add", "--cacheinfo", &commit]).await;
+    symlink(&other.root, tree.root.join("module")).unwrap();
+    check(&tree.ask(Symbol, "alpha").await, Absent, &[], 0);
 }
 
 #[tokio::test]
