@@ -401,9 +401,9 @@ async fn ignore_files_that_are_pipes_never_hang() {
 #[cfg(target_os = "linux")]
 async fn trees_of_the_kernel_never_hang() {
     let started = Instant::now();
-    for root in ["/dev", "/proc/self", "/sys/kernel"] {
+    for (root, uncertain) in [("/dev", true), ("/proc/self", true), ("/sys/kernel", false)] {
         let answer = ask_in(Path::new(root), Symbol, "nowhere_at_all", Some(2000)).await;
-        assert_eq!(answer.verdict, Unknown, "{}", answer.summary);
+        assert!(answer.verdict == Unknown || !uncertain && answer.verdict == Absent, "{}", answer.summary);
     }
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
 }
@@ -455,6 +455,12 @@ async fn long_lines_are_searched_in_windows() {
     let wide = tree.write("wide", ["beta".repeat(600_000).as_bytes(), b" beta"].concat());
     check(&tree.ask(Symbol, "beta").await, Present, &[&wide], 1);
     check(&tree.ask(Symbol, "gamma").await, Absent, &[], 0);
+    // Many thousand matches in one line take no longer than their number.
+    let dense = tree.write("dense", "delta,".repeat(300_000));
+    let short = tree.write("short", "delta,".repeat(150_000));
+    let answer = tree.ask(Symbol, "delta").await;
+    check(&answer, Present, &[&dense, &short], 450_000);
+    assert!(!answer.truncated);
 }
 
 #[tokio::test]
