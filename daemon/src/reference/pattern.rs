@@ -16,6 +16,13 @@ pub struct Pattern {
     after: Edge,
 }
 
+/// An expression that is only tried on lines that hold one of its needles.
+#[derive(Debug, Clone)]
+pub(super) struct Pieces {
+    needles: Vec<memmem::Finder<'static>>,
+    expression: RegexMatcher,
+}
+
 /// Which characters beside a match forbid it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edge {
@@ -104,6 +111,35 @@ impl Matcher for Pattern {
     }
 }
 
+impl Pieces {
+    fn new(needles: &[&str], builder: &mut RegexMatcherBuilder, expression: &str) -> Option<Self> {
+        let needles = needles.iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
+        Some(Self { needles, expression: builder.line_terminator(Some(b'\n')).build(expression).ok()? })
+    }
+}
+
+impl Matcher for Pieces {
+    type Captures = NoCaptures;
+    type Error = NoError;
+
+    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, NoError> {
+        self.expression.find_at(haystack, at)
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, NoError> {
+        Ok(NoCaptures::new())
+    }
+
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        Some(LineTerminator::byte(b'\n'))
+    }
+
+    fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, NoError> {
+        let first = self.needles.iter().filter_map(|needle| needle.find(haystack)).min();
+        Ok(first.map(LineMatchKind::Candidate))
+    }
+}
+
 impl Edge {
     fn allows(self, neighbor: Option<char>) -> bool {
         match (self, neighbor) {
@@ -140,7 +176,7 @@ pub(super) fn is_identifier(character: char) -> bool {
 
 /// Returns a matcher of the ways in which argument parsers define this flag without writing it out, or nothing when
 /// the value is no plain flag.
-pub(super) fn flag_pieces(value: &str) -> Option<RegexMatcher> {
+pub(super) fn flag_pieces(value: &str) -> Option<Pieces> {
     let value = value.trim();
     let dashes = value.len() - value.trim_start_matches('-').len();
     let name = &value[dashes..];
@@ -148,6 +184,9 @@ pub(super) fn flag_pieces(value: &str) -> Option<RegexMatcher> {
     if name.is_empty() || !plain || name.ends_with('-') {
         return None;
     }
+    let (field, positive) = (name.replace('-', "_"), name.strip_prefix("no-").unwrap_or(name));
+    let (single, double) = (format!("'{name}'"), format!("\"{name}\""));
+    let needles = if dashes == 1 { [&*single, &*double] } else { [positive, &*field] };
     let pieces = match (dashes, name.len()) {
         (1, 1) => vec![
             // Rust: clap, argh, structopt.
@@ -158,7 +197,6 @@ pub(super) fn flag_pieces(value: &str) -> Option<RegexMatcher> {
             format!(r"\b(?:no|required|optional)_argument\s*,[^,]*,\s*'{name}'"),
         ],
         (2, _) => {
-            let field = name.replace('-', "_");
             let mut pieces = vec![
                 // Rust: clap, argh, structopt, as attribute and as builder.
                 format!(r#"\blong\s*(?:=|\()\s*"{name}""#),
@@ -170,31 +208,27 @@ pub(super) fn flag_pieces(value: &str) -> Option<RegexMatcher> {
                 // C: `struct option` of getopt_long.
                 format!(r#"\{{\s*"{name}"\s*,\s*(?:no|required|optional)_argument\b"#),
                 // Ruby: OptionParser, a flag and its negation in one.
-                format!(r#"--\[no-\]{}["'\s]"#, name.strip_prefix("no-").unwrap_or(name)),
+                format!(r#"--\[no-\]{}["'\s]"#, positive),
             ];
-            if let Some(rest) = name.strip_prefix("no-") {
+            if positive != name {
                 // Python: argparse derives the negation.
-                pieces.push(format!(r#"["']--{rest}["'].*\bBooleanOptionalAction\b"#));
+                pieces.push(format!(r#"["']--{positive}["'].*\bBooleanOptionalAction\b"#));
             }
             pieces
         }
         _ => return None,
     };
-    line_matcher(&pieces.join("|"))
+    // All of it is ASCII, and without Unicode's tables the expression is ready many times sooner.
+    Pieces::new(&needles, RegexMatcherBuilder::new().unicode(false), &pieces.join("|"))
 }
 
 /// Returns a matcher of the definition of a Rust macro named with its `!`, or nothing when the value is no such name.
-pub(super) fn macro_definition(value: &str) -> Option<RegexMatcher> {
+pub(super) fn macro_definition(value: &str) -> Option<Pieces> {
     let value = value.trim();
     let name = value.strip_suffix("()").unwrap_or(value).strip_suffix('!')?;
     let is_name = !name.is_empty() && name.chars().all(is_identifier);
-    is_name.then(|| line_matcher(&format!(r"\bmacro(?:_rules!)?\s+{name}\b"))).flatten()
-}
-
-fn line_matcher(expression: &str) -> Option<RegexMatcher> {
-    let mut builder = RegexMatcherBuilder::new();
-    builder.line_terminator(Some(b'\n'));
-    builder.build(expression).ok()
+    let expression = format!(r"\bmacro(?:_rules!)?\s+{name}\b");
+    is_name.then(|| Pieces::new(&[name], &mut RegexMatcherBuilder::new(), &expression)).flatten()
 }
 
 #[cfg(test)]
