@@ -8,6 +8,7 @@
 mod candidates;
 mod definition;
 mod file;
+mod flag;
 mod hits;
 mod pass;
 mod path;

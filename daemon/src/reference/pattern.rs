@@ -112,7 +112,8 @@ impl Matcher for Pattern {
 }
 
 impl Pieces {
-    fn new(needles: &[&str], builder: &mut RegexMatcherBuilder, expression: &str) -> Option<Self> {
+    /// Returns nothing when the expression is none.
+    pub(super) fn new(needles: &[&str], builder: &mut RegexMatcherBuilder, expression: &str) -> Option<Self> {
         let needles = needles.iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
         Some(Self { needles, expression: builder.line_terminator(Some(b'\n')).build(expression).ok()? })
     }
@@ -172,54 +173,6 @@ pub(super) fn is_identifier(character: char) -> bool {
             | SpacingMark
             | EnclosingMark
     )
-}
-
-/// Returns a matcher of the ways in which argument parsers define this flag without writing it out, or nothing when
-/// the value is no plain flag.
-pub(super) fn flag_pieces(value: &str) -> Option<Pieces> {
-    let value = value.trim();
-    let dashes = value.len() - value.trim_start_matches('-').len();
-    let name = &value[dashes..];
-    let plain = name.chars().all(|character| character == '-' || character.is_ascii_alphanumeric());
-    if name.is_empty() || !plain || name.ends_with('-') {
-        return None;
-    }
-    let (field, positive) = (name.replace('-', "_"), name.strip_prefix("no-").unwrap_or(name));
-    let (single, double) = (format!("'{name}'"), format!("\"{name}\""));
-    let needles = if dashes == 1 { [&*single, &*double] } else { [positive, &*field] };
-    let pieces = match (dashes, name.len()) {
-        (1, 1) => vec![
-            // Rust: clap, argh, structopt.
-            format!(r"\bshort\s*(?:=|\()\s*'{name}'"),
-            // Go: pflag's methods that end in P take the long name, then the letter.
-            format!(r#"\.(?:[A-Z]\w*)P\([^"]*"[^"]+"\s*,\s*"{name}""#),
-            // C: the last field of a `struct option`.
-            format!(r"\b(?:no|required|optional)_argument\s*,[^,]*,\s*'{name}'"),
-        ],
-        (2, _) => {
-            let mut pieces = vec![
-                // Rust: clap, argh, structopt, as attribute and as builder.
-                format!(r#"\blong\s*(?:=|\()\s*"{name}""#),
-                format!(r"#\[(?:arg|clap|structopt)\((?:[^=]*,)?\s*long\s*[,)].*\]\s*(?:pub\s+)?{field}\s*:"),
-                // Go: the standard library and pflag.
-                format!(
-                    r#"(?:\bflag|[Ff]lags\(\)|\b[Ff]lag[Ss]et|\bfs)\.(?:Bool|String|Int|Int64|Uint|Uint64|Float64|Duration|StringSlice|StringArray|IntSlice|Count|Func|Text|Var)(?:Var)?P?\((?:[^"]*,)?\s*"{name}""#
-                ),
-                // C: `struct option` of getopt_long.
-                format!(r#"\{{\s*"{name}"\s*,\s*(?:no|required|optional)_argument\b"#),
-                // Ruby: OptionParser, a flag and its negation in one.
-                format!(r#"--\[no-\]{}["'\s]"#, positive),
-            ];
-            if positive != name {
-                // Python: argparse derives the negation.
-                pieces.push(format!(r#"["']--{positive}["'].*\bBooleanOptionalAction\b"#));
-            }
-            pieces
-        }
-        _ => return None,
-    };
-    // All of it is ASCII, and without Unicode's tables the expression is ready many times sooner.
-    Pieces::new(&needles, RegexMatcherBuilder::new().unicode(false), &pieces.join("|"))
 }
 
 /// Returns a matcher of the definition of a Rust macro named with its `!`, or nothing when the value is no such name.
@@ -297,34 +250,5 @@ mod tests {
         let pattern = Pattern::symbol("alpha").unwrap();
         assert!(pattern.is_match(b"\xff\xfealpha\x80").unwrap());
         assert!(!pattern.is_match(b"\xffxalpha").unwrap());
-    }
-
-    #[test]
-    fn flags_are_found_in_pieces() {
-        for (flag, line, found) in [
-            ("--force", r#"    #[arg(short, long = "force")]"#, true),
-            ("--force", r#"Arg::new("f").long("force")"#, true),
-            ("--force", r#"long = "forced""#, false),
-            ("--force", r#"prolong = "force""#, false),
-            ("--dry-run", "#[arg(short, long)] pub dry_run: bool,", true),
-            ("--dry-run", "#[arg(short)] pub dry_run: bool,", false),
-            ("--force", r#"force := flag.Bool("force", false, "do it")"#, true),
-            ("--force", r#"cmd.Flags().BoolVarP(&force, "force", "f", false, "")"#, true),
-            ("-f", r#"cmd.Flags().BoolVarP(&force, "force", "f", false, "")"#, true),
-            ("--force", r#"  {"force", no_argument, 0, 'f'},"#, true),
-            ("-f", r#"  {"force", no_argument, 0, 'f'},"#, true),
-            ("-f", "#[arg(short = 'f')]", true),
-            ("-g", "#[arg(short = 'f')]", false),
-            ("--color", r#"opts.on("--[no-]color")"#, true),
-            ("--no-color", r#"opts.on("--[no-]color")"#, true),
-            ("--no-color", r#"p.add_argument("--color", action=argparse.BooleanOptionalAction)"#, true),
-            ("--force", r#"map.insert("force", 1)"#, false),
-        ] {
-            let matched = flag_pieces(flag).unwrap().is_match(line.as_bytes()).unwrap();
-            assert_eq!(matched, found, "{flag} in {line}");
-        }
-        for value in ["--", "-", "force", "--a=b", "---x", "--a.*", "-ab"] {
-            assert!(flag_pieces(value).is_none(), "{value}");
-        }
     }
 }

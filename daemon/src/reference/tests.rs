@@ -731,6 +731,16 @@ async fn flags() {
         assert!(answer.summary.contains("in pieces") && answer.ignored.is_none(), "{}", answer.summary);
     }
     check(&tree.ask(Flag, "-v").await, Absent, &[], 0);
+    // A field of a derive, and fields that are none.
+    let derived = tree.write(
+        "derive.rs",
+        "struct Plain {\n    dry_run: bool,\n    #[arg(short)]\n    quiet: bool,\n}\nstruct Args {\n    #[arg(\n        short,\n        long,\n    )]\n    /// Looks only.\n    pub(crate) dry_run: bool,\n}\n",
+    );
+    let answer = tree.ask(Flag, "--dry-run").await;
+    check(&answer, Present, &[&derived], 1);
+    assert_eq!((answer.matches[0].line, answer.matches[0].definition), (12, Some(true)));
+    assert_eq!(answer.matches[0].text, "pub(crate) dry_run: bool,");
+    check(&tree.ask(Flag, "--quiet").await, Absent, &[], 0);
     let literal = tree.write("b.py", "add_argument('--force')\n");
     let answer = tree.ask(Flag, "--force").await;
     check(&answer, Present, &[&literal], 1);

@@ -12,8 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::candidates::candidates;
 use super::file::Judging;
+use super::flag;
 use super::path::{self, Found, LineFound, PathReference};
-use super::pattern::{Pattern, flag_pieces, macro_definition};
+use super::pattern::{Pattern, macro_definition};
 use super::qualified::{self, Member};
 use super::scan::Scan;
 use super::summary::{self, Finding};
@@ -129,13 +130,9 @@ fn search(scan: &Scan, pattern: &Pattern, kind: ReferenceKind, value: &str) -> F
     }
     let mut finding = Finding::Literal;
     if kind == ReferenceKind::Flag {
-        if let Some(pieces) = flag_pieces(value) {
-            let defined = scan.another();
-            defined.look(&pieces, Judging::AllDefine);
-            if defined.hits().count > 0 {
-                scan.adopt(defined.hits());
-                return Finding::FlagInPieces;
-            }
+        if let Some(hits) = flag::find(scan, value) {
+            scan.adopt(hits);
+            return Finding::FlagInPieces;
         }
     } else if let Some((outer, member)) = qualified::split(value) {
         finding = match qualified::find(scan, outer, member) {
