@@ -20,12 +20,15 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Looks for a flag's definition in pieces, in the files that git would not ignore.
 pub(super) fn find(scan: &Scan, value: &str) -> Option<Hits> {
     let (dashes, name) = split(value)?;
-    let attribute = (dashes == 2).then(|| Attribute::of(name)).flatten();
     // One look finds both the certain forms and the fields that may be flags.
-    let wide = pieces(dashes, name, attribute.as_ref().map(|attribute| format!(r"\b{}\s*:", attribute.field)))?;
-    let certain = pieces(dashes, name, None)?;
+    let field = (dashes == 2).then(|| name.replace('-', "_"));
+    let wide = pieces(dashes, name, field.as_ref().map(|field| format!(r"\b{field}\s*:")))?;
     let defined = scan.another();
     defined.look(&wide, Judging::None);
+    if defined.hits().count == 0 {
+        return None;
+    }
+    let (certain, attribute) = (pieces(dashes, name, None)?, field.as_deref().and_then(Attribute::of));
     let (mut hits, mut search) = (Hits::default(), FileSearch::new(&certain, Judging::AllDefine, Content::Text));
     for path in defined.hits().files().map(Path::new) {
         if let (Outcome::Searched(Some(found)), _) = search.search(path, &|| scan.stopped()) {
@@ -38,19 +41,14 @@ pub(super) fn find(scan: &Scan, value: &str) -> Option<Hits> {
 }
 
 /// A field of clap's derive whose attribute stands on lines before it.
-struct Attribute {
-    field: String,
-    expression: RegexMatcher,
-}
+struct Attribute(RegexMatcher);
 
 impl Attribute {
-    fn of(name: &str) -> Option<Self> {
-        let field = name.replace('-', "_");
+    fn of(field: &str) -> Option<Self> {
         let expression = format!(
             r"#\[(?:arg|clap|structopt)\((?:[^\]]*[,\s])?long\s*[,)][^\]]*\]\s*(?:(?://[^\n]*|#\[[^\]]*\])\s*)*(?:pub(?:\([^)]*\))?\s+)?{field}\s*:"
         );
-        let expression = RegexMatcherBuilder::new().unicode(false).build(&expression).ok()?;
-        Some(Self { field, expression })
+        RegexMatcherBuilder::new().unicode(false).build(&expression).ok().map(Self)
     }
 
     fn find(&self, path: &Path) -> Option<FileHits> {
@@ -58,7 +56,7 @@ impl Attribute {
         let mut text = Vec::new();
         file.take(size).read_to_end(&mut text).ok()?;
         let mut found = FileHits::default();
-        let searched = self.expression.find_iter(&text, |matched| {
+        let searched = self.0.find_iter(&text, |matched| {
             let start = memchr::memrchr(b'\n', &text[..matched.end()]).map_or(0, |at| at + 1);
             let end = memchr::memchr(b'\n', &text[matched.end()..]).map_or(text.len(), |at| matched.end() + at);
             let number = memchr::memchr_iter(b'\n', &text[..start]).count() as u64 + 1;
@@ -115,8 +113,10 @@ fn pieces(dashes: usize, name: &str, more: Option<String>) -> Option<Pieces> {
         _ => return None,
     };
     pieces.extend(more);
-    // All of it is ASCII, and without Unicode's tables the expression is ready many times sooner.
-    Pieces::new(&needles, RegexMatcherBuilder::new().unicode(false), &pieces.join("|"))
+    let mut builder = RegexMatcherBuilder::new();
+    // All of it is ASCII, and without Unicode's tables the expression is built sooner.
+    builder.unicode(false);
+    Some(Pieces::new(&needles, builder, pieces.join("|")))
 }
 
 #[cfg(test)]

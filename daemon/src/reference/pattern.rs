@@ -3,6 +3,8 @@
 //! Identifier characters are Unicode letters, digits, marks and `_` (SPEC 7). A pattern never matches the empty string
 //! and never spans lines.
 
+use std::sync::OnceLock;
+
 use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use memchr::memmem;
@@ -16,11 +18,14 @@ pub struct Pattern {
     after: Edge,
 }
 
-/// An expression that is only tried on lines that hold one of its needles.
-#[derive(Debug, Clone)]
+/// An expression that is only tried on lines that hold one of its needles, and only built for the first such line:
+/// building takes longer than looking through a small repository.
+#[derive(Debug)]
 pub(super) struct Pieces {
     needles: Vec<memmem::Finder<'static>>,
-    expression: RegexMatcher,
+    expression: String,
+    builder: RegexMatcherBuilder,
+    built: OnceLock<Option<RegexMatcher>>,
 }
 
 /// Which characters beside a match forbid it.
@@ -112,10 +117,10 @@ impl Matcher for Pattern {
 }
 
 impl Pieces {
-    /// Returns nothing when the expression is none.
-    pub(super) fn new(needles: &[&str], builder: &mut RegexMatcherBuilder, expression: &str) -> Option<Self> {
+    pub(super) fn new(needles: &[&str], mut builder: RegexMatcherBuilder, expression: String) -> Self {
+        builder.line_terminator(Some(b'\n'));
         let needles = needles.iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
-        Some(Self { needles, expression: builder.line_terminator(Some(b'\n')).build(expression).ok()? })
+        Self { needles, expression, builder, built: OnceLock::new() }
     }
 }
 
@@ -124,7 +129,9 @@ impl Matcher for Pieces {
     type Error = NoError;
 
     fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, NoError> {
-        self.expression.find_at(haystack, at)
+        // What the expressions are made of can't make them invalid; if it did, they would match nothing.
+        let built = self.built.get_or_init(|| self.builder.build(&self.expression).ok());
+        built.as_ref().map_or(Ok(None), |built| built.find_at(haystack, at))
     }
 
     fn new_captures(&self) -> Result<NoCaptures, NoError> {
@@ -181,7 +188,7 @@ pub(super) fn macro_definition(value: &str) -> Option<Pieces> {
     let name = value.strip_suffix("()").unwrap_or(value).strip_suffix('!')?;
     let is_name = !name.is_empty() && name.chars().all(is_identifier);
     let expression = format!(r"\bmacro(?:_rules!)?\s+{name}\b");
-    is_name.then(|| Pieces::new(&[name], &mut RegexMatcherBuilder::new(), &expression)).flatten()
+    is_name.then(|| Pieces::new(&[name], RegexMatcherBuilder::new(), expression))
 }
 
 #[cfg(test)]
