@@ -5,7 +5,7 @@
 
 use memchr::{memchr, memmem};
 
-use super::text::{Line, is_blank, lines, trim_start};
+use super::text::{Line, is_blank, trim_start};
 
 /// Whose rules say what a fence is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub(super) enum Dialect {
 /// Tells the fenced lines of one text apart; the lines must be asked about in order.
 pub(super) struct Fences {
     dialect: Dialect,
-    /// Closers of backticks and of tildes: line number, and the longest run on it or any later one.
-    closers: [Vec<(u64, usize)>; 2],
+    /// Closers of backticks and of tildes that are longer than any later one: where they are, and how long.
+    closers: [Vec<(usize, usize)>; 2],
     passed: [usize; 2],
     open: Option<Fence>,
     comment_end: memmem::Finder<'static>,
@@ -39,19 +39,7 @@ struct Fence {
 impl Fences {
     /// Prepares for the lines of this text.
     pub(super) fn of(text: &str, dialect: Dialect) -> Self {
-        let mut closers = [Vec::new(), Vec::new()];
-        for line in lines(text) {
-            if let Some(closer) = closer(line.text, dialect, 0) {
-                closers[kind(closer.character)].push((line.number, closer.length));
-            }
-        }
-        for closers in &mut closers {
-            let mut longest = 0;
-            for (_, length) in closers.iter_mut().rev() {
-                longest = longest.max(*length);
-                *length = longest;
-            }
-        }
+        let closers = ["```", "~~~"].map(|run| closers(text, dialect, run));
         let last_comment_end = memmem::rfind(text.as_bytes(), b"-->");
         let comment_end = memmem::Finder::new(b"-->");
         Self { dialect, closers, passed: [0, 0], open: None, comment_end, last_comment_end, in_comment: false }
@@ -59,49 +47,71 @@ impl Fences {
 
     /// Returns whether the line belongs to a fenced block, its opener and closer included.
     pub(super) fn cover(&mut self, line: &Line<'_>) -> bool {
+        if line.text.is_empty() {
+            return self.open.is_some();
+        }
+        let (indent, rest) = indentation(line.text);
         if let Some(open) = self.open {
-            let (indent, rest) = indentation(line.text);
             let left = open.column > 0 && indent < open.column && !trim_start(rest).is_empty();
             if !left {
-                let closed = closer(line.text, self.dialect, open.column)
-                    .is_some_and(|closer| closer.character == open.character && closer.length >= open.length);
-                if closed {
+                let closes = |closer: Fence| closer.character == open.character && closer.length >= open.length;
+                if indent <= open.column + 3 && closer(rest, self.dialect).is_some_and(closes) {
                     self.open = None;
                 }
                 return true;
             }
             self.open = None;
         }
-        if self.dialect == Dialect::Markdown && self.is_in_comment(line) {
+        if self.dialect == Dialect::Markdown && self.is_in_comment(line, indent, rest) {
             return false;
         }
-        self.open =
-            opener(line.text, self.dialect).filter(|fence| fence.column > 0 || self.is_closed(fence, line.number));
+        let opener = if indent <= 3 { opener(line.text, rest, self.dialect) } else { None };
+        self.open = opener.filter(|fence| fence.column > 0 || self.is_closed(fence, line));
         self.open.is_some()
     }
 
-    fn is_closed(&mut self, fence: &Fence, number: u64) -> bool {
+    fn is_closed(&mut self, fence: &Fence, line: &Line<'_>) -> bool {
+        let end = line.start + line.text.len();
         let kind = kind(fence.character);
         let (closers, passed) = (&self.closers[kind], &mut self.passed[kind]);
-        while closers.get(*passed).is_some_and(|(closer, _)| *closer <= number) {
+        while closers.get(*passed).is_some_and(|(closer, _)| *closer < end) {
             *passed += 1;
         }
         closers.get(*passed).is_some_and(|(_, longest)| *longest >= fence.length)
     }
 
     /// Returns whether the line starts, continues or ends a comment that spans lines.
-    fn is_in_comment(&mut self, line: &Line<'_>) -> bool {
-        let after_opener = if self.in_comment {
-            Some(line.text)
-        } else {
-            let (indent, rest) = indentation(line.text);
-            rest.strip_prefix("<!--").filter(|_| indent <= 3)
-        };
-        let Some(content) = after_opener else { return false };
+    fn is_in_comment(&mut self, line: &Line<'_>, indent: usize, rest: &str) -> bool {
+        let content = if self.in_comment { Some(line.text) } else { rest.strip_prefix("<!--").filter(|_| indent <= 3) };
+        let Some(content) = content else { return false };
         let ends_here = self.comment_end.find(content.as_bytes()).is_some();
         self.in_comment = !ends_here && self.last_comment_end.is_some_and(|end| end > line.start);
         true
     }
+}
+
+/// Returns where the closers outside lists are and how long, in order, but only those longer than any later one:
+/// the first that is left behind a place tells whether a fence there is closed. Few are, however many closers there are.
+fn closers(text: &str, dialect: Dialect, run: &str) -> Vec<(usize, usize)> {
+    let (bytes, finder, mut found, mut position) = (text.as_bytes(), memmem::Finder::new(run), Vec::new(), 0);
+    while let Some(start) = finder.find(&bytes[position..]).map(|at| position + at) {
+        let length = bytes[start..].iter().take_while(|byte| **byte == bytes[start]).count();
+        position = start + length;
+        let indent = bytes[..start].iter().rev().take(4).take_while(|byte| **byte == b' ').count();
+        let before = start.checked_sub(indent + 1).map(|at| bytes[at]);
+        let starts_line = indent <= 3 && matches!(before, None | Some(b'\n' | b'\r'));
+        if starts_line && (dialect == Dialect::Marker || is_rest_blank(&text[position..])) {
+            while found.pop_if(|(_, earlier)| *earlier <= length).is_some() {}
+            found.push((start, length));
+        }
+    }
+    found
+}
+
+/// Returns whether nothing but white space stands before the end of the line.
+fn is_rest_blank(text: &str) -> bool {
+    let first = text.chars().find(|character| !is_blank(*character) || matches!(character, '\n' | '\r'));
+    first.is_none_or(|first| matches!(first, '\n' | '\r'))
 }
 
 fn kind(character: u8) -> usize {
@@ -127,12 +137,9 @@ fn run(text: &str) -> Option<(Fence, &str)> {
     (length >= 3).then(|| (Fence { character, length, column: 0 }, &text[length..]))
 }
 
-fn opener(line: &str, dialect: Dialect) -> Option<Fence> {
-    let (indent, mut rest) = indentation(line);
-    if indent > 3 {
-        return None;
-    }
-    let mut column = 0;
+/// Reads an opener from a line; `rest` is its text without indentation.
+fn opener(line: &str, rest: &str, dialect: Dialect) -> Option<Fence> {
+    let (mut rest, mut column) = (rest, 0);
     if dialect == Dialect::Markdown {
         while let Some(content) = after_bullet(rest) {
             rest = content;
@@ -144,11 +151,8 @@ fn opener(line: &str, dialect: Dialect) -> Option<Fence> {
     (dialect == Dialect::Marker || !is_inline_code).then_some(Fence { column, ..fence })
 }
 
-fn closer(line: &str, dialect: Dialect, column: usize) -> Option<Fence> {
-    let (indent, rest) = indentation(line);
-    if indent > column + 3 {
-        return None;
-    }
+/// Reads a closer from a line's text without indentation.
+fn closer(rest: &str, dialect: Dialect) -> Option<Fence> {
     let (fence, after) = run(rest)?;
     (dialect == Dialect::Marker || after.chars().all(is_blank)).then_some(fence)
 }
@@ -165,6 +169,7 @@ pub(super) fn after_bullet(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::lines;
     use super::*;
 
     fn covered(text: &str, dialect: Dialect) -> Vec<u64> {

@@ -3,7 +3,7 @@
 //!
 //! A marker that is there and can't be read is never overruled by prose.
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 use super::text::{line_at, lines, trim, trim_start};
 
@@ -94,8 +94,11 @@ fn word(text: &str) -> Option<&str> {
 
 /// Returns the first filled line under the first such heading.
 fn prose<'a>(text: &'a str, heading: &str) -> Option<(u64, &'a str)> {
-    let mut trimmed = lines(text).map(|line| (line.number, trim(line.text)));
-    trimmed.find(|(_, line)| line.eq_ignore_ascii_case(heading))?;
+    // A text without the mark of a heading needs no look at each of its lines.
+    memchr(b'#', text.as_bytes())?;
+    let mut lines = lines(text);
+    lines.find(|line| line.text.len() >= heading.len() && trim(line.text).eq_ignore_ascii_case(heading))?;
+    let mut trimmed = lines.map(|line| (line.number, trim(line.text)));
     let filled = trimmed.find(|(_, line)| !line.is_empty() && !line.starts_with("<!--"))?;
     let ends = filled.1.starts_with("##") || filled.1.contains('|') || filled.1 == "TODO";
     (!ends).then_some(filled)

@@ -122,6 +122,9 @@ fn scan(text: &str) -> Rows {
 impl Rows {
     fn add(&mut self, header: &Header, line: u64, content: &str) {
         let row = Row::read(header, content);
+        if row.severity.is_empty() && row.cells <= header.columns {
+            return;
+        }
         if row.is_delimiter {
             return;
         }
@@ -131,7 +134,7 @@ impl Rows {
         }
         let (severity, decision) = (plain_word(row.severity), plain_word(row.decision));
         let is_known = SEVERITIES.iter().any(|known| severity.eq_ignore_ascii_case(known));
-        if !row.has_pipe && !is_known {
+        if !is_known && memchr(b'|', content.as_bytes()).is_none() {
             // A paragraph below a table does not end it, and is no finding unless it is a severity alone.
             return;
         }
@@ -145,9 +148,7 @@ impl Rows {
                 return;
             }
             Fault::Open
-        } else if row.severity.is_empty()
-            || (is_slash_list(severity) && (decision.is_empty() || is_slash_list(decision)))
-        {
+        } else if is_slash_list(severity) && (decision.is_empty() || is_slash_list(decision)) {
             return;
         } else {
             Fault::UnknownSeverity
@@ -172,22 +173,14 @@ struct Row<'a> {
     severity: &'a str,
     decision: &'a str,
     description: Option<&'a str>,
-    has_pipe: bool,
     is_delimiter: bool,
     is_template: bool,
 }
 
 impl<'a> Row<'a> {
     fn read(header: &Header, content: &'a str) -> Self {
-        let mut row = Self {
-            cells: 0,
-            severity: "",
-            decision: "",
-            description: None,
-            has_pipe: memchr(b'|', content.as_bytes()).is_some(),
-            is_delimiter: true,
-            is_template: true,
-        };
+        let mut row =
+            Self { cells: 0, severity: "", decision: "", description: None, is_delimiter: true, is_template: true };
         for cell in cells(content) {
             if row.cells == header.severity {
                 row.severity = cell;
@@ -277,7 +270,12 @@ fn heading(content: &str) -> Option<(usize, &str)> {
 /// Returns the line of the first Findings heading that has content before the next heading of its level or a higher one.
 fn heading_with_content(text: &str) -> Option<u64> {
     let mut section: Option<(usize, u64)> = None;
+    // A text without the mark of a heading needs no look at each of its lines.
+    memchr(b'#', text.as_bytes())?;
     for line in lines(text) {
+        if line.text.is_empty() || (section.is_none() && line.text.len() < "#findings".len()) {
+            continue;
+        }
         let content = trim(line.text);
         if let Some((level, title)) = heading(content) {
             if section.is_some_and(|(outer, _)| level <= outer) {

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use grounding_proto::solution::RunBaseKind;
-use memchr::{memchr_iter, memmem};
+use memchr::memmem;
 
 use super::fence::{Dialect, Fences};
 use super::field::{PREFIX, assigned, assignments};
@@ -60,11 +60,15 @@ pub struct Selection<'a> {
 #[must_use]
 pub fn read(text: &str) -> Goal<'_> {
     let mut goal = Goal { unkeyed: first_unkeyed(text), ..Goal::default() };
-    let finder = memmem::Finder::new(SUBJECT);
-    let mut mention = finder.find(text.as_bytes());
+    let words = Words::new();
+    let mut mention = words.subject.find(text.as_bytes());
     let mut fences = Fences::of(text, Dialect::Marker);
     let (mut paragraph, mut attempt_end) = (Paragraph::default(), 0);
     for line in lines(text) {
+        if line.text.is_empty() {
+            paragraph.end(&mut goal.phrases);
+            continue;
+        }
         let is_fenced = fences.cover(&line);
         let mut is_read = line.start < attempt_end;
         let content = trim(line.text);
@@ -77,7 +81,7 @@ pub fn read(text: &str) -> Goal<'_> {
             } else if let Some(rest) = after_keyed_attempt(trim_start(&text[line.start..])) {
                 is_read = true;
                 attempt_end = text.len() - rest.len();
-                goal.keyed_attempts.add(line.number, line.text);
+                goal.keyed_attempts.add(&line);
             }
         }
         if is_fenced || content.is_empty() {
@@ -86,13 +90,13 @@ pub fn read(text: &str) -> Goal<'_> {
         }
         if mention.is_some_and(|start| start < line.start) {
             // The next mention may lie many lines ahead and is kept until then, so every byte is looked at once.
-            mention = finder.find(&text.as_bytes()[line.start..]).map(|at| line.start + at);
+            mention = words.subject.find(&text.as_bytes()[line.start..]).map(|at| line.start + at);
         }
         let names_subject = mention.is_some_and(|start| start < line.start + line.text.len());
-        if names_subject && !is_read && !is_unkeyed_marker(text, &line) {
-            paragraph.note(&line);
+        if names_subject && !is_read && !is_unkeyed_marker(text, &line, &words) {
+            paragraph.note(&line, &words);
         }
-        paragraph.backticks += memchr_iter(b'`', line.text.as_bytes()).count() as u64;
+        paragraph.backticks += backticks(line.text.as_bytes());
     }
     paragraph.end(&mut goal.phrases);
     goal
@@ -143,10 +147,10 @@ impl Malformed {
         shown.join(", ") + &more_than(self.count - self.shown.len() as u64)
     }
 
-    fn add(&mut self, line: u64, text: &str) {
+    fn add(&mut self, line: &Line<'_>) {
         self.count += 1;
         if self.shown.len() < EXCERPTS {
-            self.shown.push((line, excerpt(text, EXCERPT)));
+            self.shown.push((line.number, excerpt(line.text, EXCERPT)));
         }
     }
 }
@@ -183,24 +187,39 @@ fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 }
 
 /// Returns whether a marker on the line directly follows a comment opener of two dashes and has a value.
-fn is_unkeyed_marker(text: &str, line: &Line<'_>) -> bool {
-    let mut starts = memmem::find_iter(line.text.as_bytes(), PREFIX).map(|at| line.start + at);
+fn is_unkeyed_marker(text: &str, line: &Line<'_>, words: &Words) -> bool {
+    let mut starts = words.subject.find_iter(line.text.as_bytes()).map(|at| line.start + at);
     starts.any(|start| {
         assigned(&text[start..], FIELD).is_some_and(|rest| !rest.is_empty())
             && text[..start].trim_end_matches(is_blank).ends_with("<!--")
     })
 }
 
-/// The lines since the last blank one, whose backticks pair up among themselves.
-#[derive(Default)]
-struct Paragraph {
-    backticks: u64,
-    mentions: Vec<Mention>,
+fn backticks(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'`').count() as u64
 }
 
-struct Mention {
-    line: u64,
-    excerpt: String,
+/// The words that make a line a mention, ready to be sought.
+struct Words {
+    subject: memmem::Finder<'static>,
+    field: memmem::Finder<'static>,
+}
+
+impl Words {
+    fn new() -> Self {
+        Self { subject: memmem::Finder::new(SUBJECT), field: memmem::Finder::new(FIELD) }
+    }
+}
+
+/// The lines since the last blank one, whose backticks pair up among themselves.
+#[derive(Default)]
+struct Paragraph<'a> {
+    backticks: u64,
+    mentions: Vec<Mention<'a>>,
+}
+
+struct Mention<'a> {
+    line: Line<'a>,
     subject: Place,
     field: Place,
 }
@@ -213,12 +232,12 @@ struct Place {
     largest_odd: Option<u64>,
 }
 
-impl Paragraph {
-    fn note(&mut self, line: &Line<'_>) {
-        let place = |word: &str| {
+impl<'a> Paragraph<'a> {
+    fn note(&mut self, line: &Line<'a>, words: &Words) {
+        let place = |word: &memmem::Finder<'_>| {
             let (mut place, mut count, mut counted) = (Place::default(), self.backticks, 0);
-            for at in memmem::find_iter(line.text.as_bytes(), word) {
-                count += memchr_iter(b'`', &line.text.as_bytes()[counted..at]).count() as u64;
+            for at in word.find_iter(line.text.as_bytes()) {
+                count += backticks(&line.text.as_bytes()[counted..at]);
                 counted = at;
                 if count % 2 == 0 {
                     place.is_behind_even = true;
@@ -228,10 +247,9 @@ impl Paragraph {
             }
             place
         };
-        let (subject, field) = (place(SUBJECT), place(FIELD));
+        let (subject, field) = (place(&words.subject), place(&words.field));
         if field.is_behind_even || field.largest_odd.is_some() {
-            let excerpt = excerpt(line.text, EXCERPT);
-            self.mentions.push(Mention { line: line.number, excerpt, subject, field });
+            self.mentions.push(Mention { line: *line, subject, field });
         }
     }
 
@@ -240,7 +258,7 @@ impl Paragraph {
         let is_unquoted = |place: &Place| place.is_behind_even || place.largest_odd == Some(total);
         for mention in self.mentions.drain(..) {
             if is_unquoted(&mention.subject) && is_unquoted(&mention.field) {
-                phrases.add(mention.line, &mention.excerpt);
+                phrases.add(&mention.line);
             }
         }
     }

@@ -22,7 +22,9 @@ pub(super) fn is_blank(character: char) -> bool {
 
 /// Returns the text without white space around it.
 pub(super) fn trim(text: &str) -> &str {
-    text.trim_matches(is_blank)
+    let is_plain = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_graphic);
+    let bytes = text.as_bytes();
+    if is_plain(bytes.first()) && is_plain(bytes.last()) { text } else { text.trim_matches(is_blank) }
 }
 
 /// Returns the text without white space before it.
@@ -34,15 +36,29 @@ pub(super) fn trim_start(text: &str) -> &str {
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     let (bytes, mut start, mut number) = (text.as_bytes(), 0, 0);
     std::iter::from_fn(move || {
-        if start >= bytes.len() {
-            return None;
-        }
-        let end = memchr2(b'\n', b'\r', &bytes[start..]).map_or(bytes.len(), |at| start + at);
+        let rest = bytes.get(start..).filter(|rest| !rest.is_empty())?;
+        let length = line_length(rest);
         number += 1;
-        let line = Line { number, start, text: &text[start..end] };
-        start = if bytes[end..].starts_with(b"\r\n") { end + 2 } else { end + 1 };
+        let line = Line { number, start, text: &text[start..start + length] };
+        let is_pair = rest[length..].starts_with(b"\r\n");
+        start += length + if is_pair { 2 } else { 1 };
         Some(line)
     })
+}
+
+/// Returns the number of bytes before the first line end.
+fn line_length(bytes: &[u8]) -> usize {
+    // A call for each of millions of lines of a few bytes would cost more than looking at the bytes.
+    let near = bytes.len().min(16);
+    let is_end = |byte: u8| byte == b'\n' || byte == b'\r';
+    let mut length = 0;
+    while length < near && !is_end(bytes[length]) {
+        length += 1;
+    }
+    if length < near {
+        return length;
+    }
+    memchr2(b'\n', b'\r', &bytes[near..]).map_or(bytes.len(), |at| near + at)
 }
 
 /// Returns the number of the line that holds the byte at `offset`.
