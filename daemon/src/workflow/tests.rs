@@ -1,6 +1,7 @@
 //! The arm in real git repositories, and every recorded case.
 
 use std::ffi::OsString;
+use std::hint::black_box;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +12,9 @@ use tempfile::TempDir;
 
 use super::active_run::{Search, find};
 use super::evaluate::{evaluate, examine};
+use super::field::{self, FINAL_STATUS, RECOMMENDATION};
 use super::worktree::{names, worktree_root};
+use super::{findings, run_base};
 use crate::process::{self, ClientEnvironment};
 use crate::solution::repository::Repository;
 
@@ -174,6 +177,38 @@ fn recorded_cases() {
         });
         assert_eq!(found, case["expect"], "{}", case["name"]);
     }
+}
+
+/// Replays what fuzzing starts from; every file is read as each of the three.
+#[test]
+fn the_fuzz_corpus_can_be_read() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/fuzz/workflow");
+    let mut count = 0;
+    for entry in corpus.read_dir().unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join(".ai/runs").join(RUN);
+        std::fs::create_dir_all(&directory).unwrap();
+        // Every prefix and suffix, so that each construct is also met cut off.
+        for cut in 0..=bytes.len() {
+            for part in [&bytes[..cut], &bytes[cut..]] {
+                let text = String::from_utf8_lossy(part);
+                black_box((field::read(&FINAL_STATUS, &text), field::read(&RECOMMENDATION, &text)));
+                black_box((findings::read(&text), run_base::read(&text).select(&["alpha".to_owned()])));
+            }
+        }
+        for name in ["06-handoff.md", "05-review-findings.md", "00-goal.md"] {
+            std::fs::write(directory.join(name), &bytes).unwrap();
+        }
+        let Search::Found(run) = find(folder.path()) else { panic!("no run") };
+        let mut report = WorkflowReport::default();
+        assert!(examine(&run, &["alpha".to_owned()], &mut report).is_some());
+        for blocker in &report.blockers {
+            assert!(blocker.message.chars().count() < 1500, "{}", blocker.message);
+        }
+        count += 1;
+    }
+    assert!(count >= 12);
 }
 
 #[tokio::test]
