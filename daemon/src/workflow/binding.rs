@@ -114,7 +114,10 @@ async fn date_fault(repository: &Repository, run: &Run, notes: &mut Vec<String>)
     match dates.into_iter().min() {
         Some(first) if run.date() < first.as_str() => {
             let sentence = format!("the run is from {}, before the first commit of this change ({first})", run.date());
-            Err(("run_predates_change", format!("{sentence}; start a run for this change, or record its run-base")))
+            Err((
+                "run_predates_change",
+                format!("{sentence}; start a run for this change, or record its run-base in 00-goal.md"),
+            ))
         }
         _ => Ok(()),
     }

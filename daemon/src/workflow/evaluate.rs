@@ -189,9 +189,9 @@ impl File {
                 ("unreadable_finding", format!("the row \"{description}\" has more cells than its header; {remedy}"))
             }
             Fault::UnknownSeverity => {
-                let remedy = "write low, medium, high or critical";
-                let sentence =
-                    format!("\"{severity}\" is no severity (row \"{description}\", decision \"{decision}\")");
+                let remedy = "write low, medium, high or critical in its column";
+                let severity = if severity.is_empty() { "blank" } else { severity };
+                let sentence = format!("the severity of \"{description}\" is {severity} (decision {decision})");
                 ("unreadable_finding", format!("{sentence}; {remedy}"))
             }
         };

@@ -3,9 +3,9 @@
 //!
 //! A marker that is there and can't be read is never overruled by prose.
 
-use memchr::{memchr, memmem};
+use memchr::memmem;
 
-use super::text::{line_at, lines, trim, trim_start};
+use super::text::{is_blank, line_at, lines, trim, trim_start};
 
 /// What every marker starts with.
 pub(super) const PREFIX: &str = "solution-acceptance:";
@@ -61,7 +61,7 @@ pub fn read<'a>(field: &Field, text: &'a str) -> Reading<'a> {
     }
     match (first, prose(text, field.heading)) {
         (Some(offset), _) => Reading::Malformed(line_at(text, offset)),
-        (None, Some((line, value))) => judge(field, value, || line),
+        (None, Some((offset, value))) => judge(field, value, || line_at(text, offset)),
         (None, None) => Reading::Missing,
     }
 }
@@ -92,16 +92,25 @@ fn word(text: &str) -> Option<&str> {
     word.starts_with(|character: char| character.is_ascii_alphabetic()).then_some(word)
 }
 
-/// Returns the first filled line under the first such heading.
-fn prose<'a>(text: &'a str, heading: &str) -> Option<(u64, &'a str)> {
-    // A text without the mark of a heading needs no look at each of its lines.
-    memchr(b'#', text.as_bytes())?;
-    let mut lines = lines(text);
-    lines.find(|line| line.text.len() >= heading.len() && trim(line.text).eq_ignore_ascii_case(heading))?;
-    let mut trimmed = lines.map(|line| (line.number, trim(line.text)));
-    let filled = trimmed.find(|(_, line)| !line.is_empty() && !line.starts_with("<!--"))?;
+/// Returns the first filled line under the first such heading, and where it starts.
+fn prose<'a>(text: &'a str, heading: &str) -> Option<(usize, &'a str)> {
+    // Only the marks of headings are looked at, not every line.
+    let mut marks = memmem::find_iter(text.as_bytes(), "##");
+    let start = marks.find(|mark| starts_line(text, *mark) && is_line(&text[*mark..], heading))?;
+    let mut below = lines(&text[start..]).skip(1).map(|line| (start + line.start, trim(line.text)));
+    let filled = below.find(|(_, line)| !line.is_empty() && !line.starts_with("<!--"))?;
     let ends = filled.1.starts_with("##") || filled.1.contains('|') || filled.1 == "TODO";
     (!ends).then_some(filled)
+}
+
+fn starts_line(text: &str, offset: usize) -> bool {
+    let is_end = |character| matches!(character, '\n' | '\r');
+    let before = text[..offset].trim_end_matches(|character| is_blank(character) && !is_end(character));
+    before.is_empty() || before.ends_with(is_end)
+}
+
+fn is_line(text: &str, expected: &str) -> bool {
+    lines(text).next().is_some_and(|line| trim(line.text).eq_ignore_ascii_case(expected))
 }
 
 #[cfg(test)]
@@ -145,6 +154,10 @@ mod tests {
             ("## Final Status\nTODO\naccepted", Reading::Missing),
             ("## Final Status\na | b\naccepted", Reading::Missing),
             ("## Final Status\n\n## Final Status\naccepted", Reading::Missing),
+            (
+                "x ## Final Status\nno\n### Final Status\nno\n\u{feff}## Final Status\r\r yes",
+                Reading::NotAccepted(7, "yes"),
+            ),
             ("## Final Status\naccepted\n<!-- solution-acceptance: final-status = -->", Reading::Malformed(3)),
         ] {
             assert_eq!(read(&FINAL_STATUS, text), expected, "{text}");

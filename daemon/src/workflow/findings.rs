@@ -13,7 +13,6 @@ use super::text::{excerpt, is_blank, lines, trim, trim_start};
 pub const MOST_PROBLEMS: usize = 100;
 
 const EXCERPT: usize = 80;
-const SEVERITIES: [&str; 4] = ["low", "medium", "high", "critical"];
 const TEMPLATE: [&str; 5] = [
     "low/medium/high/critical",
     "correctness/architecture/security/tests/maintainability/performance/docs",
@@ -122,9 +121,6 @@ fn scan(text: &str) -> Rows {
 impl Rows {
     fn add(&mut self, header: &Header, line: u64, content: &str) {
         let row = Row::read(header, content);
-        if row.severity.is_empty() && row.cells <= header.columns {
-            return;
-        }
         if row.is_delimiter {
             return;
         }
@@ -132,27 +128,11 @@ impl Rows {
             self.placeholder.get_or_insert(line);
             return;
         }
-        let (severity, decision) = (plain_word(row.severity), plain_word(row.decision));
-        let is_known = SEVERITIES.iter().any(|known| severity.eq_ignore_ascii_case(known));
-        if !is_known && memchr(b'|', content.as_bytes()).is_none() {
-            // A paragraph below a table does not end it, and is no finding unless it is a severity alone.
+        if row.severity.is_empty() && content.len() < "high".len() {
             return;
         }
-        self.has_severity |= is_known;
-        let is_resolved = ["accepted", "defer"].iter().any(|word| decision.eq_ignore_ascii_case(word));
-        let is_grave = ["high", "critical"].iter().any(|word| severity.eq_ignore_ascii_case(word));
-        let fault = if row.cells > header.columns {
-            Fault::TooManyCells
-        } else if is_known {
-            if is_resolved || !is_grave {
-                return;
-            }
-            Fault::Open
-        } else if is_slash_list(severity) && (decision.is_empty() || is_slash_list(decision)) {
-            return;
-        } else {
-            Fault::UnknownSeverity
-        };
+        self.has_severity |= is_severity(plain_word(row.severity));
+        let Some(fault) = fault(&row, header, content) else { return };
         if self.problems.len() == MOST_PROBLEMS {
             self.omitted += 1;
             return;
@@ -165,6 +145,27 @@ impl Rows {
             decision: excerpt(row.decision, EXCERPT),
             fault,
         });
+    }
+}
+
+/// Returns why a row blocks, or nothing when it does not.
+fn fault(row: &Row<'_>, header: &Header, content: &str) -> Option<Fault> {
+    let (severity, decision) = (plain_word(row.severity), plain_word(row.decision));
+    let is_resolved = ["accepted", "defer"].iter().any(|word| decision.eq_ignore_ascii_case(word));
+    if row.cells > header.columns {
+        Some(Fault::TooManyCells)
+    } else if row.severity.is_empty() {
+        // Without a severity it is no finding, unless its columns are shifted.
+        let is_shifted = !is_resolved && cells(content).any(|cell| is_grave(plain_word(cell)));
+        is_shifted.then_some(Fault::UnknownSeverity)
+    } else if is_severity(severity) {
+        (is_grave(severity) && !is_resolved).then_some(Fault::Open)
+    } else if memchr(b'|', content.as_bytes()).is_none() {
+        // A paragraph below a table does not end it, and is no finding unless it is a severity alone.
+        None
+    } else {
+        let is_legend = is_slash_list(severity) && (decision.is_empty() || is_slash_list(decision));
+        (!is_legend).then_some(Fault::UnknownSeverity)
     }
 }
 
@@ -242,6 +243,14 @@ fn cells(content: &str) -> impl Iterator<Item = &str> {
         position = end + 1;
         Some(if end == start { "" } else { trim(&content[start..end]) })
     })
+}
+
+fn is_severity(word: &str) -> bool {
+    ["low", "medium", "high", "critical"].iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+fn is_grave(severity: &str) -> bool {
+    ["high", "critical"].iter().any(|word| severity.eq_ignore_ascii_case(word))
 }
 
 fn is_delimiter(cell: &str) -> bool {
@@ -364,6 +373,7 @@ mod tests {
             "| low | tests | x | y | |",
             "| medium | tests | x | y | whatever |",
             "| | tests | x | y | open |",
+            "| | high | tests | x | accepted |",
             "| :-- | :-: | --: | - | --- |",
             "| low/medium | a | b | c | accepted/defer |",
             "| low / medium | a | b | c | |",
@@ -385,6 +395,8 @@ mod tests {
             ("| <b>high</b> | tests | x | y | accepted |", Fault::UnknownSeverity),
             ("| high/critical | tests | x | y | open |", Fault::UnknownSeverity),
             ("| / | tests | x | y | |", Fault::UnknownSeverity),
+            ("| | **high** | tests | x | open |", Fault::UnknownSeverity),
+            ("|| high | tests | x | open", Fault::UnknownSeverity),
             ("| high | a | b | tests | x | accepted |", Fault::TooManyCells),
             ("| low | a | b | c | d | |", Fault::TooManyCells),
             ("| high | x `|` | y | z | accepted |", Fault::TooManyCells),
