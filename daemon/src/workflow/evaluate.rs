@@ -3,7 +3,7 @@
 //!
 //! A file that can't be read blocks in the place of what it would have said.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use grounding_proto::solution::{RunBaseKind, WorkflowBlocker, WorkflowReport};
 
@@ -104,7 +104,7 @@ async fn bind(repository: &Repository, run: &Run, marker: &BaseMarker) -> Bindin
 
 /// A file of a run and how messages name it.
 struct File {
-    path: std::path::PathBuf,
+    path: PathBuf,
     subject: String,
 }
 
@@ -114,7 +114,7 @@ impl File {
     }
 
     fn blocker(&self, code: &str, line: Option<u64>, sentence: &str) -> WorkflowBlocker {
-        blocker(code, &self.subject, Path::new(&self.path), line, sentence)
+        blocker(code, &self.subject, &self.path, line, sentence)
     }
 
     /// Returns the file's text, empty when there is no such file.
