@@ -27,6 +27,7 @@ use crate::solution::diagnostics::{self, Payload};
 use crate::solution::repository::{CommitId, Repository, RepositoryError, TreeState};
 use crate::solution::{preflight, signing, verdict};
 use crate::store::{self, FileKey};
+use crate::workflow;
 
 /// Which program checked, as the marker says.
 const SOURCE: &str = "preflight";
@@ -297,10 +298,15 @@ impl Attempt {
             }
         }
         diagnostics.policy_files_changed = repository.policy_files_changed().await;
+        diagnostics.workflow = workflow::evaluate(repository).await;
         self.judge(core, &before.head, diagnostics)
     }
 
-    fn judge(&self, core: preflight::Core, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
+    /// Makes the verdict: preflight's own, less what the workflow arm blocks.
+    fn judge(&self, mut core: preflight::Core, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
+        let blockers = diagnostics.workflow.iter().flat_map(|report| &report.blockers);
+        core.blockers.extend(blockers.map(|blocker| blocker.message.clone()));
+        core.ready &= diagnostics.workflow.as_ref().is_none_or(|report| report.complete && report.blockers.is_empty());
         let class = if core.ready { OutcomeClass::Ready } else { OutcomeClass::NotReady };
         let verdict = Verdict {
             id: self.job.id.clone(),
