@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SharedClock};
+use crate::json;
 use crate::store::{self, FileKey, StoreError};
 
 const LARGEST_RECORD_BYTES: u64 = 64 * 1024;
@@ -280,9 +281,9 @@ impl HeldLock {
     fn date(&mut self) -> Result<(), StoreError> {
         let next = now_ms(self.clock.as_ref());
         self.holder.mtimes_ms = [self.mtime_ms, next];
-        let record = serde_json::to_vec(&self.holder).expect("a holder's strings and numbers always serialize");
+        let record = json::compact(&self.holder);
         let write = |source| StoreError::Io { doing: "write", path: self.place.anchor.clone(), source };
-        self.anchor.write_all_at(&record, 0).map_err(write)?;
+        self.anchor.write_all_at(record.as_bytes(), 0).map_err(write)?;
         self.anchor.set_len(record.len() as u64).map_err(write)?;
         let time = Timespec { tv_sec: next.div_euclid(1000), tv_nsec: next.rem_euclid(1000) * 1_000_000 };
         let times = Timestamps { last_access: time, last_modification: time };

@@ -22,6 +22,7 @@ use super::result::{self, AttemptResult};
 use super::run::{self, PreflightRun, Stop};
 use crate::clock::{SharedClock, iso};
 use crate::error::describe;
+use crate::json;
 use crate::process::ClientEnvironment;
 use crate::solution::diagnostics::{self, Payload};
 use crate::solution::repository::{CommitId, Repository, RepositoryError, TreeState};
@@ -99,7 +100,7 @@ pub async fn supervise(clock: SharedClock) -> ExitCode {
 }
 
 fn tell(event: &Event) {
-    let mut line = serde_json::to_string(event).expect("an event's strings always serialize");
+    let mut line = json::compact(event);
     line.push('\n');
     // A daemon that is gone learns of the outcome from the log.
     let _ = std::io::stdout().write_all(line.as_bytes()).and_then(|()| std::io::stdout().flush());

@@ -8,9 +8,11 @@ mod many_clients;
 mod original_files;
 mod progress;
 mod raw_lines;
+mod restart;
 mod socket;
 mod solution;
 mod tools;
+mod workflow;
 
 /// A test file that is not declared above would never run.
 #[test]
