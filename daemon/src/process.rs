@@ -104,8 +104,7 @@ pub fn inheriting(program: &Path) -> std::process::Command {
 /// # Errors
 /// When the system can't name the running executable.
 pub fn this_build(environment: &ClientEnvironment, cwd: &Path) -> std::io::Result<tokio::process::Command> {
-    let program =
-        if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
+    let program = if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
     let mut command = command(&program, environment, cwd);
     command.arg0("groundingd");
     Ok(command)
