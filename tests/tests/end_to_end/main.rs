@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
 
 mod answers;
+mod attempts;
 mod auto_start;
 mod crash;
 mod many_clients;
@@ -10,6 +11,7 @@ mod progress;
 mod raw_lines;
 mod socket;
 mod solution;
+mod stub;
 mod tools;
 
 /// A test file that is not declared above would never run.
