@@ -205,9 +205,8 @@ fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connection
     let (counted, daemon) = (daemon.count_client(), daemon.clone());
     let service = TowerToHyperService::new(router.clone());
     // An answer is still owed after the reading side was shut.
-    let connection = hyper::server::conn::http1::Builder::new()
-        .half_close(true)
-        .serve_connection(TokioIo::new(stream), service);
+    let connection =
+        hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(stream), service);
     connections.spawn(async move {
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {

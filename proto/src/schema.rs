@@ -336,7 +336,10 @@ mod tests {
                 json!({"id": "a", "kind": "file"}),
                 "tool: `kind` must be one of path, symbol, flag, but is the string \"file\"",
             ),
-            (json!({"id": "a", "force": "yes"}), "tool: `force` must be a boolean, true or false, but is the string \"yes\""),
+            (
+                json!({"id": "a", "force": "yes"}),
+                "tool: `force` must be a boolean, true or false, but is the string \"yes\"",
+            ),
             (
                 json!({"id": "a", "names": ["a", ""]}),
                 "tool: `names[1]` must be a string of 1 to 4 characters, but has 0",

@@ -105,6 +105,14 @@ pub struct Live {
     phase: watch::Receiver<Phase>,
 }
 
+impl Live {
+    /// Returns once the attempt is not live any more.
+    async fn ended(&self) {
+        // Who watched it is gone only when the daemon ends.
+        let _ = self.phase.clone().wait_for(|phase| *phase != Phase::Running).await;
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
     Running,
@@ -245,18 +253,22 @@ impl Attempts {
         request: &EvaluateRequest,
         foreign: &mut Foreign,
     ) -> Result<Live, Box<SolutionEvaluateAnswer>> {
-        if let Some(live) = slot.live() {
-            return joinable(live, request);
-        }
-        // A holder that ends between the two looks leaves the lock free: the second round then starts.
+        // A holder that ends between two looks leaves the lock free: the next round then starts.
         for _ in 0..3 {
-            let unchanged = foreign.stale_mtime(self.clock().monotonic(), place.lock(&request.settings).stale());
-            match self.start(slot, place, request, unchanged).await {
-                Ok(Some(live)) => return Ok(live),
-                Ok(None) => {}
-                Err(error) => return Err(Box::new(answer::failed(&request.id, error))),
-            }
-            match self.find_holder(slot, place, request, foreign) {
+            let found = match slot.live() {
+                Some(live) => Found::Live(live),
+                None => {
+                    let lock = place.lock(&request.settings);
+                    let unchanged = foreign.stale_mtime(self.clock().monotonic(), lock.stale());
+                    match self.start(slot, place, request, unchanged).await {
+                        Ok(Some(live)) => return Ok(live),
+                        Ok(None) => self.find_holder(slot, place, request, foreign),
+                        Err(error) => return Err(Box::new(answer::failed(&request.id, error))),
+                    }
+                }
+            };
+            match found {
+                Found::Live(live) if has_settled(place, &live) => live.ended().await,
                 Found::Live(live) => return joinable(live, request),
                 Found::Answer(answer) => return Err(answer),
                 Found::Free => {}
@@ -447,6 +459,13 @@ impl Foreign {
 async fn next_event(lines: &mut tokio::io::Lines<BufReader<tokio::process::ChildStdout>>) -> Option<Event> {
     let line = lines.next_line().await.ok()??;
     serde_json::from_str(&line).ok()
+}
+
+/// Returns whether the outcome of an attempt stands already, so that only its lock is still to be given back. Somebody may
+/// have read it: who asks for an evaluation now does not ask for that one.
+fn has_settled(place: &Place, live: &Live) -> bool {
+    let log = Log::read(&place.log()).unwrap_or_default();
+    log.attempt(&live.id, &live.attempt_id).is_some_and(|attempt| attempt.terminal.is_some())
 }
 
 /// Returns a live attempt that the request may join, else the refusal that names it.

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use grounding_tests::environment::shown;
-use grounding_tests::{Shim, binaries, process, wait_for};
+use grounding_tests::{Shim, binaries, process};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
@@ -60,15 +60,10 @@ fn a_killed_daemon_costs_an_attempt_nothing() {
     assert_eq!(attempt_of(&hurried.answer("solution_evaluate", task(&repository))), attempt);
 
     // One who waits is answered when the adopted attempt ends, with everything.
-    let mut patient = environment.shim();
-    let call =
-        patient.send_request("tools/call", json!({ "name": "solution_evaluate", "arguments": task(&repository) }));
-    wait_for("the patient caller's request", || match environment.status().clients {
-        clients if clients >= 2 => Ok(()),
-        clients => Err(clients.to_string()),
-    });
+    let mut patient = stub::pinging(&environment);
+    let call = stub::begin(&mut patient, &repository);
     stub::release(&environment);
-    let evaluated = patient.response(call)["result"]["structuredContent"].clone();
+    let evaluated = stub::evaluated(&mut patient, call);
     assert_eq!((&evaluated["status"], &evaluated["attemptId"]), (&json!("completed"), &json!(attempt)), "{evaluated}");
     let result = settled(&mut hurried, &attempt);
     for whole in [evaluated, result] {
@@ -105,16 +100,11 @@ fn a_daemon_that_is_stopped_answers_running_and_leaves_the_attempt_alone() {
     let repository = environment.repository("repo");
     stub::hold(&environment);
     let attempt = start(&environment, &mut stub::hurried(&environment), &repository);
-    let mut waiting = environment.shim();
-    let call =
-        waiting.send_request("tools/call", json!({ "name": "solution_evaluate", "arguments": task(&repository) }));
-    wait_for("the waiting caller's connection", || match environment.status().clients {
-        clients if clients >= 2 => Ok(()),
-        clients => Err(clients.to_string()),
-    });
+    let mut waiting = stub::pinging(&environment);
+    let call = stub::begin(&mut waiting, &repository);
     let stopped = environment.groundingctl(&["stop"]);
     assert!(stopped.status.success(), "{}", shown(&stopped));
-    let answer = waiting.response(call)["result"]["structuredContent"].clone();
+    let answer = stub::evaluated(&mut waiting, call);
     assert_eq!((&answer["status"], &answer["attemptId"]), (&json!("running"), &json!(attempt)), "{answer}");
     stub::process_with(&environment, "supervise");
 
@@ -133,12 +123,11 @@ fn a_killed_supervisor_leaves_unknown_no_process_and_a_free_lock() {
     let mut hurried = stub::hurried(&environment);
     let attempt = start(&environment, &mut hurried, &repository);
     let preflight = stub::runs(&environment)[0];
-    let mut waiting = environment.shim();
-    let call =
-        waiting.send_request("tools/call", json!({ "name": "solution_evaluate", "arguments": task(&repository) }));
+    let mut waiting = stub::pinging(&environment);
+    let call = stub::begin(&mut waiting, &repository);
     process::kill(stub::process_with(&environment, "supervise"));
 
-    let answer = waiting.response(call)["result"]["structuredContent"].clone();
+    let answer = stub::evaluated(&mut waiting, call);
     assert_eq!((&answer["status"], &answer["attemptId"]), (&json!("unknown"), &json!(attempt)), "{answer}");
     stub::wait_until_gone(preflight);
     let unknown = status(&mut hurried, &attempt);
@@ -253,14 +242,14 @@ fn another_daemon_joins_and_gives_the_full_result() {
     stub::hold(&environment);
     let attempt = start(&environment, &mut stub::hurried(&environment), &repository);
     let second_state = environment.path("second");
-    let mut second = environment.shim_with(&[("GROUNDING_STATE_DIR", second_state.as_os_str())]);
+    let mut second = environment
+        .shim_with(&[("GROUNDING_STATE_DIR", second_state.as_os_str()), ("GROUNDING_PROGRESS_MS", "20".as_ref())]);
     let forced = json!({ "id": "task", "repoPath": repository.text(), "forceNewAttempt": true });
     let refused = second.answer("solution_evaluate", forced);
     assert_eq!((&refused["status"], &refused["attemptId"]), (&json!("refused"), &json!(attempt)), "{refused}");
-    let call =
-        second.send_request("tools/call", json!({ "name": "solution_evaluate", "arguments": task(&repository) }));
+    let call = stub::begin(&mut second, &repository);
     stub::release(&environment);
-    let joined = second.response(call)["result"]["structuredContent"].clone();
+    let joined = stub::evaluated(&mut second, call);
     assert_eq!((&joined["status"], &joined["attemptId"]), (&json!("completed"), &json!(attempt)), "{joined}");
     assert_eq!(joined["diagnostics"]["complete"], true, "{joined}");
     assert_eq!(stub::runs(&environment).len(), 1);
@@ -304,15 +293,15 @@ fn a_live_attempt_is_joined_for_its_own_repository_and_id_alone() {
 #[test]
 fn a_caller_is_answered_in_time_even_when_git_is_slow() {
     let mut environment = stub::environment();
-    let repository = environment.repository("repo");
     let path = environment.environment().get("PATH").expect("PATH is set").to_owned();
     let git = "case \"$*\" in *rev-parse*) while [ -e \"$HOME/slow\" ]; do sleep 0.02; done;; esac\n\
         PATH=${PATH#*:} exec git \"$@\"";
     let slow = environment.script("slow-git/git", git);
     let mut first = vec![slow.parent().expect("a directory").to_path_buf()];
     first.extend(std::env::split_paths(&path));
-    environment.write("slow", "");
     environment.set("PATH", std::env::join_paths(first).expect("directories"));
+    let repository = environment.repository("repo");
+    environment.write("slow", "");
     let mut hurried = stub::hurried(&environment);
     let _ = hurried.answer("ledger_status", json!({}));
 
