@@ -295,7 +295,8 @@ impl Repository {
             let remedy = remedy.unwrap_or("git config --global --add safe.directory <path>").to_owned();
             return RepositoryError::DubiousOwnership { path, remedy };
         }
-        if text.contains("not a git repository") && !text.contains("invalid gitfile") {
+        // Without the parenthesis git speaks of a `.git` file that leads nowhere.
+        if text.contains("not a git repository (or any") {
             return RepositoryError::NotARepository(path);
         }
         let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();

@@ -392,7 +392,7 @@ fn lookups_have_exactly_the_keys_of_their_status() {
     }
     assert!(!environment.path(stub::VERDICTS).exists(), "a lookup created something");
 
-    std::fs::create_dir_all(stub::file(&environment, ".attempt-lock.lock")).expect("a lock of another program");
+    stub::make_directory(&stub::file(&environment, ".attempt-lock.lock"));
     both(look(json!({ "id": "task" })), json!({ "status": "running-unconfirmed", "id": "task", "pollAfterMs": 5000 }));
     assert_eq!(stub::files_below(&environment.path(stub::VERDICTS)), Vec::<std::path::PathBuf>::new());
     std::fs::remove_dir(stub::file(&environment, ".attempt-lock.lock")).expect("it is empty");

@@ -75,7 +75,8 @@ fn head_is_right_in_every_layout() {
 fn head_is_right_in_every_format() {
     let environment = stub::environment();
     let mut shim = environment.shim();
-    for (name, option, length) in [("sha256", "--object-format=sha256", 64), ("reftable", "--ref-format=reftable", 40)] {
+    for (name, option, length) in [("sha256", "--object-format=sha256", 64), ("reftable", "--ref-format=reftable", 40)]
+    {
         let path = environment.path(name);
         git(&environment, environment.home(), &["init", "--quiet", option, name]);
         let head = commit(&environment, &path, "feat: begin");
@@ -136,7 +137,7 @@ fn without_a_head_the_reason_is_its_own() {
     // The gate denies for the same reasons, whatever verdict stands.
     let evaluated = shim.answer("solution_evaluate", json!({ "id": "task", "repoPath": repository.text() }));
     assert_eq!(evaluated["verdict"]["ready"], true, "{evaluated}");
-    let mut denied = |shim: &mut Shim, arguments: &Value| {
+    let denied = |shim: &mut Shim, arguments: &Value| {
         let gate = shim.answer("solution_gate", arguments.clone());
         assert_eq!((&gate["allowed"], &gate["code"]), (&json!(false), &json!("head_unresolved")), "{gate}");
         assert_eq!((&gate["worktree"], &gate["currentHead"]), (&json!("unknown"), &Value::Null), "{gate}");

@@ -1,6 +1,7 @@
 //! A preflight that a test steers: a shell script with files beside it, and the processes and files of its attempts.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -131,6 +132,12 @@ pub(crate) fn status(shim: &mut Shim, attempt: &str) -> Value {
 /// Returns the path of a file of the id `task`.
 pub(crate) fn file(environment: &TestEnvironment, suffix: &str) -> PathBuf {
     environment.path(&format!("{VERDICTS}/task{suffix}"))
+}
+
+/// Makes a directory with its parents, for its owner alone, as a daemon wants its state directory.
+pub(crate) fn make_directory(path: &Path) {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
 /// Returns the records of the log of the id `task`.
