@@ -3,6 +3,9 @@
 //! The directory protocol is proper-lockfile's, to the millisecond. On top of it each of our holders keeps a flock on
 //! the anchor file and a record in it, so that a dead holder of ours is replaced at once and a live one never, whatever
 //! the clocks say. A holder that lost the directory deletes nothing. Never probes a process id.
+//!
+//! A directory that another program dated in the future and left behind blocks for one stale time from the moment somebody
+//! first asked, by a clock that never jumps; the next one who asks after that takes it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};

@@ -146,14 +146,17 @@ fn a_killed_supervisor_leaves_unknown_no_process_and_a_free_lock() {
 }
 
 #[test]
-fn a_daemon_and_a_supervisor_killed_together_leave_unknown() {
+fn a_daemon_and_the_group_of_a_supervisor_killed_together_leave_unknown() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
     stub::hold(&environment);
     let attempt = start(&environment, &mut stub::hurried(&environment), &repository);
     let supervisor = stub::process_with(&environment, "supervise");
     process::kill(environment.daemon());
-    process::kill(supervisor);
+    // Its whole group with it: the guard is not part of that.
+    let group = i32::try_from(supervisor).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process_group(group, Signal::KILL).expect("the supervisor's group");
+    stub::wait_until_gone(supervisor);
     stub::wait_until_gone(stub::runs(&environment)[0]);
     let unknown = environment.shim().answer("solution_evaluate_status", json!({ "id": "task" }));
     assert_eq!((&unknown["status"], &unknown["attemptId"]), (&json!("unknown"), &json!(attempt)), "{unknown}");

@@ -7,9 +7,12 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use grounding_tests::wait_for;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::stub::{self, attempt_of, keys, status, task};
+use super::stub::{self, attempt_of, keys, kinds, status, task};
+
+const THEIRS: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 fn date(directory: &Path, time: SystemTime) {
     let directory = std::fs::File::open(directory).expect("the lock's directory");
@@ -40,6 +43,62 @@ fn a_lock_of_the_far_future_blocks_for_one_stale_time_and_no_longer() {
     assert_eq!(evaluated["verdict"]["ready"], true, "{evaluated}");
     assert!(since.elapsed() >= Duration::from_secs(2), "{:?}", since.elapsed());
     assert!(!lock.exists());
+}
+
+#[test]
+fn a_lookup_finds_such_a_lock_stale_as_well() {
+    let mut environment = stub::environment();
+    environment.set("GROUNDING_ATTEMPT_STALE_MS", "2000");
+    let lock = stub::file(&environment, ".attempt-lock.lock");
+    stub::make_directory(&lock);
+    date(&lock, SystemTime::UNIX_EPOCH + Duration::from_secs(4_070_908_800));
+    let mut shim = environment.shim();
+    let wait = |ask: &mut dyn FnMut() -> Value, held: &str| {
+        wait_for("the lock to be found stale", || match ask() {
+            answer if answer["status"] == held => Err(answer.to_string()),
+            answer => Ok(answer),
+        })
+    };
+    let unnamed = json!({ "id": "task" });
+    let found = wait(&mut || shim.answer("solution_evaluate_status", unnamed.clone()), "running-unconfirmed");
+    assert_eq!(found, json!({ "status": "unknown", "id": "task" }));
+    assert!(lock.exists(), "a lookup of an id that never ran takes no lock");
+
+    let start = json!({
+        "kind": "start", "attemptId": THEIRS, "id": "task", "head": null, "startedAt": "2026-12-01T07:12:02.118Z",
+        "pid": 1, "status": "running"
+    });
+    std::fs::write(stub::file(&environment, ".attempts.jsonl"), format!("{start}\n")).expect("a log");
+    assert_eq!(wait(&mut || status(&mut shim, THEIRS), "running")["status"], "unknown");
+    assert!(!lock.exists());
+}
+
+#[test]
+fn an_attempt_that_was_given_up_never_gets_another_outcome() {
+    let environment = stub::environment();
+    let repository = environment.repository("repo");
+    stub::hold(&environment);
+    let mut hurried = stub::hurried(&environment);
+    let attempt = stub::start(&environment, &mut hurried, &repository);
+    let supervisor = stub::process_with(&environment, "supervise");
+    stub::signal(supervisor, Signal::STOP);
+    // Another program takes the lock and settles what it finds, while the supervisor is suspended.
+    let lock = stub::file(&environment, ".attempt-lock.lock");
+    std::fs::remove_dir(&lock).expect("the lock's directory");
+    stub::make_directory(&lock);
+    date(&lock, SystemTime::now() + Duration::from_secs(1));
+    let log = std::fs::read_to_string(stub::file(&environment, ".attempts.jsonl")).expect("the log");
+    let given_up = json!({
+        "kind": "reconciled-unknown", "attemptId": attempt, "id": "task", "reconciledAt": "2026-12-01T07:13:02.118Z"
+    });
+    std::fs::write(stub::file(&environment, ".attempts.jsonl"), format!("{log}{given_up}\n")).expect("a log");
+    stub::release(&environment);
+    stub::signal(supervisor, Signal::CONT);
+    stub::wait_until_gone(supervisor);
+    assert_eq!(kinds(&environment, &attempt), ["start", "reconciled-unknown"]);
+    let result = stub::settled(&mut hurried, &attempt);
+    assert_eq!((&result["status"], &result["markerPresent"]), (&json!("unknown"), &json!(false)), "{result}");
+    assert!(lock.exists(), "the lock of its new owner is not given back");
 }
 
 #[test]
@@ -86,7 +145,6 @@ fn an_old_lock_is_taken_at_once_unless_it_has_content() {
 
 #[test]
 fn an_attempt_of_another_program_is_named_and_given_up_with_its_lock() {
-    const THEIRS: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
     let environment = stub::environment();
     let repository = environment.repository("repo");
     let lock = stub::file(&environment, ".attempt-lock.lock");

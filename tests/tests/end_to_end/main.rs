@@ -12,6 +12,7 @@ mod original_files;
 mod preflight_runs;
 mod progress;
 mod raw_lines;
+mod recorded_runs;
 mod repositories;
 mod socket;
 mod solution;
