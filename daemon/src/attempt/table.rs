@@ -310,11 +310,16 @@ impl Attempts {
         }
         let stdout = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
         let mut events = stdout.ok_or("the attempt can't be started: its supervisor has no stdout")?;
-        match next_event(&mut events).await {
-            Some(Event::Started | Event::Settled) => {}
-            Some(Event::Held) => return Ok(None),
-            Some(Event::Failed(error)) => return Err(error),
-            None => return Err("the attempt's supervisor ended before it began".to_owned()),
+        let refused = match next_event(&mut events).await {
+            Some(Event::Started | Event::Settled) => None,
+            Some(Event::Held) => Some(Ok(None)),
+            Some(Event::Failed(error)) => Some(Err(error)),
+            None => Some(Err("the attempt's supervisor ended before it began".to_owned())),
+        };
+        if let Some(refused) = refused {
+            // Its lock is free only once it is gone, and who is answered may look at once.
+            let _ = child.wait().await;
+            return refused;
         }
         let (phase, receiver) = watch::channel(Phase::Running);
         let repo_path = Some(request.repo_path.display().to_string());

@@ -163,6 +163,39 @@ fn a_daemon_and_the_group_of_a_supervisor_killed_together_leave_unknown() {
 }
 
 #[test]
+fn a_supervisor_killed_at_any_moment_leaves_one_outcome_and_a_free_lock() {
+    let environment = stub::environment();
+    let repository = environment.repository("repo");
+    let mut shim = environment.shim();
+    let begin = json!({ "name": "solution_evaluate", "arguments": task(&repository) });
+    let mut outcomes = std::collections::BTreeMap::new();
+    for round in 0..24 {
+        let call = shim.send_request("tools/call", begin.clone());
+        let supervisor = stub::process_with(&environment, "supervise");
+        stub::wait_until(Instant::now(), Duration::from_millis(round * 4));
+        process::kill(supervisor);
+        let answer = stub::evaluated(&mut shim, call);
+        let answered = answer["status"].as_str().expect("a status").to_owned();
+        let found = shim.answer("solution_evaluate_status", json!({ "id": "task" }));
+        let stands = found["status"].as_str().expect("a status").to_owned();
+        match answer.get("attemptId") {
+            Some(attempt) => assert_eq!((&found["attemptId"], &stands), (attempt, &answered), "{answer} {found}"),
+            // It died before it had a record; then nothing of it is there.
+            None => assert_eq!(answered, "failed", "{answer}"),
+        }
+        assert!(["completed", "unknown"].contains(&stands.as_str()), "{answer} {found}");
+        *outcomes.entry(answered).or_insert(0) += 1;
+    }
+    assert!(outcomes.len() >= 2, "every kill came at the same moment: {outcomes:?}");
+    let evaluated = shim.answer("solution_evaluate", task(&repository));
+    assert_eq!(evaluated["status"], "completed", "{evaluated}");
+    for record in stub::records(&environment).iter().filter(|record| record["kind"] == "start") {
+        let attempt = record["attemptId"].as_str().expect("a name");
+        assert_eq!(kinds(&environment, attempt).len(), 2, "{attempt}: not one outcome");
+    }
+}
+
+#[test]
 fn a_killed_guard_fails_the_attempt_and_takes_preflight_with_it() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
