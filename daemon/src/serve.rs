@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use grounding_proto::environment::Environment;
+use grounding_proto::environment::{Environment, GROUNDING_STATE_DIR};
 use grounding_proto::exit;
 use grounding_proto::wire::{Root, Settings};
 use hyper_util::rt::TokioIo;
@@ -115,7 +115,7 @@ impl Readiness {
 
 async fn prepare(environment: Environment, readiness: &Readiness) -> Result<impl Future<Output = ()>, ServeError> {
     let (state_dir, socket) = (environment.state_dir()?, environment.socket_path()?);
-    create_private(&state_dir)?;
+    create_state_dir(&state_dir, environment.get(GROUNDING_STATE_DIR).is_some())?;
     logging::start(&state_dir.join("log"), &environment).map_err(ServeError::io("write", &state_dir.join("log")))?;
     readiness.say("opening");
     let instance = take_instance_lock(&state_dir.join("groundingd.lock"), readiness).await?;
@@ -362,19 +362,32 @@ async fn take_instance_lock(path: &Path, readiness: &Readiness) -> Result<File, 
     }
 }
 
+/// Creates the state directory. The default one may be there already, made by another program with other permissions:
+/// it is tightened. One that was chosen is left as it is, but must not be writable by others, who could replace the locks.
+fn create_state_dir(dir: &Path, chosen: bool) -> Result<(), ServeError> {
+    let mode = create_own(dir)?;
+    if !chosen && mode & 0o077 != 0 {
+        return fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(ServeError::io("tighten", dir));
+    }
+    refuse_if(mode & 0o022 != 0, dir, "can be written by other users")
+}
+
 /// Creates a private directory, or checks that the one there is private.
 fn create_private(dir: &Path) -> Result<(), ServeError> {
+    let mode = create_own(dir)?;
+    refuse_if(mode & 0o077 != 0, dir, "is open to other users")
+}
+
+/// Creates a directory, or checks that the one there is the user's own; returns its mode.
+fn create_own(dir: &Path) -> Result<u32, ServeError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(dir).map_err(ServeError::io("create", dir))?;
     let metadata = fs::symlink_metadata(dir).map_err(ServeError::io("read", dir))?;
-    let unsafe_because = |problem| Err(ServeError::Unsafe { path: dir.to_owned(), problem });
-    if metadata.is_symlink() {
-        unsafe_because("is a symlink")
-    } else if metadata.uid() != rustix::process::geteuid().as_raw() {
-        unsafe_because("belongs to another user")
-    } else if metadata.mode() & 0o077 != 0 {
-        unsafe_because("is open to other users")
-    } else {
-        Ok(())
-    }
+    refuse_if(metadata.is_symlink(), dir, "is a symlink")?;
+    refuse_if(metadata.uid() != rustix::process::geteuid().as_raw(), dir, "belongs to another user")?;
+    Ok(metadata.mode())
+}
+
+fn refuse_if(refused: bool, dir: &Path, problem: &'static str) -> Result<(), ServeError> {
+    if refused { Err(ServeError::Unsafe { path: dir.to_owned(), problem }) } else { Ok(()) }
 }

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SharedClock};
+use crate::json;
 use crate::store::{self, FileKey, StoreError};
 
 const LARGEST_RECORD_BYTES: u64 = 64 * 1024;
@@ -331,9 +332,9 @@ impl HeldLock {
     fn date(&mut self, dir: &Path, next: i64) -> Result<(), StoreError> {
         let last = if self.mtime_ms == 0 { next } else { self.mtime_ms };
         self.holder.mtimes_ms = [last, next];
-        let record = serde_json::to_vec(&self.holder).expect("a holder's strings and numbers always serialize");
+        let record = json::compact(&self.holder);
         let write = |source| StoreError::Io { doing: "write", path: self.place.anchor.clone(), source };
-        self.anchor.write_all_at(&record, 0).map_err(write)?;
+        self.anchor.write_all_at(record.as_bytes(), 0).map_err(write)?;
         self.anchor.set_len(record.len() as u64).map_err(write)?;
         let time = Timespec { tv_sec: next.div_euclid(1000), tv_nsec: next.rem_euclid(1000) * 1_000_000 };
         let times = Timestamps { last_access: time, last_modification: time };

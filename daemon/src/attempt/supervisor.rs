@@ -22,11 +22,13 @@ use super::result::{self, AttemptResult};
 use super::run::{self, PreflightRun, Stop};
 use crate::clock::{SharedClock, iso};
 use crate::error::describe;
+use crate::json;
 use crate::process::ClientEnvironment;
 use crate::solution::diagnostics::{self, Payload};
 use crate::solution::repository::{CommitId, Repository, RepositoryError, TreeState};
 use crate::solution::{preflight, signing, verdict};
 use crate::store::{self, FileKey};
+use crate::workflow;
 
 /// Which program checked, as the marker says.
 const SOURCE: &str = "preflight";
@@ -98,7 +100,7 @@ pub async fn supervise(clock: SharedClock) -> ExitCode {
 }
 
 fn tell(event: &Event) {
-    let mut line = serde_json::to_string(event).expect("an event's strings always serialize");
+    let mut line = json::compact(event);
     line.push('\n');
     // A daemon that is gone learns of the outcome from the log.
     let _ = std::io::stdout().write_all(line.as_bytes()).and_then(|()| std::io::stdout().flush());
@@ -318,10 +320,15 @@ impl Attempt {
             }
         }
         diagnostics.policy_files_changed = repository.policy_files_changed().await;
+        diagnostics.workflow = workflow::evaluate(repository).await;
         self.judge(core, &before.head, diagnostics)
     }
 
-    fn judge(&self, core: preflight::Core, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
+    /// Makes the verdict: preflight's own, less what the workflow arm blocks.
+    fn judge(&self, mut core: preflight::Core, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
+        let blockers = diagnostics.workflow.iter().flat_map(|report| &report.blockers);
+        core.blockers.extend(blockers.map(|blocker| blocker.message.clone()));
+        core.ready &= diagnostics.workflow.as_ref().is_none_or(|report| report.complete && report.blockers.is_empty());
         let class = if core.ready { OutcomeClass::Ready } else { OutcomeClass::NotReady };
         let verdict = Verdict {
             id: self.job.id.clone(),

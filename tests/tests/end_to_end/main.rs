@@ -14,10 +14,12 @@ mod progress;
 mod raw_lines;
 mod recorded_runs;
 mod repositories;
+mod restart;
 mod socket;
 mod solution;
 mod stub;
 mod tools;
+mod workflow;
 
 /// A test file that is not declared above would never run.
 #[test]
