@@ -24,6 +24,8 @@ use crate::store::{self, FileKey, StoreError};
 const LARGEST_RECORD_BYTES: u64 = 64 * 1024;
 const SHORTEST_STALE: Duration = Duration::from_secs(2);
 const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(1);
+/// No symlink is followed, and no pipe is waited for.
+const ANCHOR_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
 /// How often a flock is tried, and the time in between.
 const LOOKS: u32 = 4;
 const LOOK: Duration = Duration::from_millis(2);
@@ -179,7 +181,7 @@ impl LockPlace {
     /// When the anchor or the directory can't be read.
     pub fn probe(&self, clock: &dyn Clock) -> Result<Option<HeldBy>, LockError> {
         let mut dead = None;
-        match File::open(&self.anchor) {
+        match OpenOptions::new().read(true).custom_flags(ANCHOR_FLAGS).open(&self.anchor) {
             Ok(anchor) => match anchor.try_lock_shared() {
                 Ok(()) => dead = read_holder(&anchor),
                 Err(TryLockError::WouldBlock) => return Ok(Some(HeldBy::Ours(read_holder(&anchor)))),
@@ -212,9 +214,8 @@ impl LockPlace {
 
     fn open_anchor(&self) -> Result<File, LockError> {
         store::ensure_dir(self.anchor.parent().unwrap_or(Path::new("/")))?;
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(ANCHOR_FLAGS);
         let anchor = options.open(&self.anchor).map_err(StoreError::io("open", &self.anchor))?;
         if anchor.metadata().map_err(StoreError::io("read", &self.anchor))?.is_file() {
             Ok(anchor)
@@ -589,6 +590,16 @@ mod tests {
         let place = Place::new();
         std::os::unix::fs::symlink("/etc/hostname", place.dir.path().join("t.attempt-lock")).unwrap();
         assert!(place.place.acquire(&(place.clock.clone() as SharedClock), holder(), None).is_err());
+        assert!(place.place.probe(place.clock.as_ref()).is_err());
+    }
+
+    #[test]
+    fn an_anchor_that_is_a_pipe_holds_nobody_up() {
+        let place = Place::new();
+        let anchor = place.dir.path().join("t.attempt-lock");
+        rustix::fs::mknodat(CWD, &anchor, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(place.place.acquire(&(place.clock.clone() as SharedClock), holder(), None).is_err());
+        assert_eq!(place.place.probe(place.clock.as_ref()).unwrap(), None);
     }
 
     #[test]

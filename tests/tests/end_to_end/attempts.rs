@@ -95,6 +95,25 @@ fn an_attempt_that_ends_while_no_daemon_runs_is_found_whole() {
 }
 
 #[test]
+fn a_suspended_daemon_answers_with_what_happened_meanwhile() {
+    let environment = stub::environment();
+    let repository = environment.repository("repo");
+    stub::hold(&environment);
+    let mut waiting = stub::pinging(&environment);
+    let call = stub::begin(&mut waiting, &repository);
+    stub::wait_for_run(&environment, 1);
+    let (daemon, supervisor) = (environment.daemon(), stub::process_with(&environment, "supervise"));
+    stub::signal(daemon, Signal::STOP);
+    stub::release(&environment);
+    stub::wait_until_gone(supervisor);
+    stub::signal(daemon, Signal::CONT);
+    let answer = stub::evaluated(&mut waiting, call);
+    assert_eq!((&answer["status"], &answer["verdict"]["ready"]), (&json!("completed"), &json!(true)), "{answer}");
+    assert_eq!(kinds(&environment, &attempt_of(&answer)), ["start", "terminal"]);
+    assert_eq!(environment.daemon(), daemon);
+}
+
+#[test]
 fn a_daemon_that_is_stopped_answers_running_and_leaves_the_attempt_alone() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
