@@ -254,6 +254,14 @@ fn temporary_with<'path>(
     Ok((dir, temporary))
 }
 
+/// Makes the name of a new file durable.
+///
+/// # Errors
+/// When its directory can't be synced.
+pub fn sync_parent(path: &Path) -> Result<(), StoreError> {
+    sync_dir(parent(path))
+}
+
 /// Makes the directory's entries durable.
 fn sync_dir(dir: &Path) -> Result<(), StoreError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("write", dir))

@@ -5,6 +5,7 @@
 //! its lock is free is settled as unknown, once and for good.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use grounding_proto::solution::{
     AttemptStatus, Omitted, SolutionEvaluateAnswer, SolutionResultAnswer, SolutionStatusAnswer,
@@ -23,6 +24,9 @@ use crate::store::{FileKey, StoreError};
 
 /// Most attempts of a list.
 const MOST_ROWS: usize = 1_000;
+/// How often, and at what distance, the lock of an attempt that has ended is looked at until it is free.
+const LOOKS: u32 = 50;
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -178,7 +182,7 @@ pub(super) async fn outcome(
     };
     let attempts = attempts.clone();
     let looked = tokio::task::spawn_blocking(move || {
-        let found = find(&attempts, &request)?;
+        let found = find_ended(&attempts, &request)?;
         let stored = match &found {
             Found::Attempt(attempt, _) if attempt.terminal.is_some() && attempt.reconciled_at.is_none() => {
                 result::read(&request.verdict_dir, &attempt.attempt_id)?.filter(|stored| stored.id == request.id)
@@ -315,6 +319,17 @@ fn find(attempts: &Attempts, request: &LookupRequest) -> Result<Found, LookupErr
     let is_latest = latest.as_deref() == Some(target.attempt_id.as_str());
     let attempt = as_it_stands(attempts, &place, target, &request.settings)?;
     Ok(Found::Attempt(Box::new(attempt), is_latest))
+}
+
+/// Finds an attempt whose process is gone. What that process was starting when it died has its lock until it runs.
+fn find_ended(attempts: &Attempts, request: &LookupRequest) -> Result<Found, LookupError> {
+    for _ in 0..LOOKS {
+        match find(attempts, request)? {
+            Found::Attempt(attempt, _) if attempt.status() == AttemptStatus::Running => std::thread::sleep(LOOK),
+            found => return Ok(found),
+        }
+    }
+    find(attempts, request)
 }
 
 fn is_held(attempts: &Attempts, place: &Place, settings: &Settings) -> Result<bool, LookupError> {
