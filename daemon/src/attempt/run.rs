@@ -27,8 +27,8 @@ use crate::store::{self, StoreError};
 pub const MOST_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 /// Most stderr that is kept, in bytes.
 const MOST_STDERR_BYTES: u64 = 64 * 1024 * 1024;
-/// How long a pipe that outlives preflight may be silent before it counts as done.
-const IDLE: Duration = Duration::from_millis(300);
+/// How long a pipe that outlives preflight may be silent, twice in a row, before it counts as done.
+const IDLE: Duration = Duration::from_millis(150);
 /// How long such a pipe is read at the most.
 const MOST_DRAIN: Duration = Duration::from_secs(30);
 /// Time between SIGTERM and SIGKILL when a run is stopped.
@@ -98,7 +98,7 @@ async fn supervise(
     let overflow = guarded.drain().await;
     guarded.finish().await;
     // The guard ended everything that could hold the pipe; what still does is not worth waiting for.
-    let _ = timeout(IDLE, stderr).await;
+    let _ = timeout(IDLE * 2, stderr).await;
 
     let error = stopped.error.or(overflow);
     let (exit_code, signal) = stopped.ending.unwrap_or_default();
@@ -131,8 +131,9 @@ impl Guarded {
         let mut command = process::this_build(request.environment, request.cwd)?;
         command.arg("exec").arg("--").arg(request.program).arg("run").arg(request.repo_path).arg("--json");
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Killing the guard would leave preflight behind; the guard ends it when our end of the socket closes.
-        command.kill_on_drop(false);
+        // Killing the guard would leave preflight behind; the guard ends it when our end of the socket closes, and so
+        // what is sent to our group must not reach it.
+        command.kill_on_drop(false).process_group(0);
         let mut child = command.spawn()?;
         let (sender, chunks) = mpsc::channel(16);
         if let Some(stdout) = child.stdout.take() {
@@ -198,9 +199,15 @@ impl Guarded {
     /// Reads what is left in the pipe; returns an error when it could not be read to an end.
     async fn drain(&mut self) -> Option<String> {
         let deadline = Instant::now() + MOST_DRAIN;
-        while let Ok(Some(chunk)) = timeout(IDLE, self.chunks.recv()).await {
-            if !self.keep(&chunk) {
-                return Some(too_much());
+        let mut silences = 0;
+        while silences < 2 {
+            match timeout(IDLE, self.chunks.recv()).await {
+                Ok(None) => return None,
+                Ok(Some(chunk)) if !self.keep(&chunk) => return Some(too_much()),
+                Ok(Some(_)) => silences = 0,
+                // A process that did not get to run for so long finds its timer and its data due at the same time:
+                // one silence proves nothing.
+                Err(_) => silences += 1,
             }
             if Instant::now() > deadline {
                 return Some("preflight's output did not end after preflight did".to_owned());

@@ -2,15 +2,22 @@
 #![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
 
 mod answers;
+mod attempts;
 mod auto_start;
 mod crash;
+mod lock_peers;
 mod many_clients;
+mod markers;
 mod original_files;
+mod preflight_runs;
 mod progress;
 mod raw_lines;
 mod restart;
+mod recorded_runs;
+mod repositories;
 mod socket;
 mod solution;
+mod stub;
 mod tools;
 mod workflow;
 
