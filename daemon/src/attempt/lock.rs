@@ -13,7 +13,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SharedClock};
@@ -23,6 +24,8 @@ use crate::store::{self, FileKey, StoreError};
 const LARGEST_RECORD_BYTES: u64 = 64 * 1024;
 const SHORTEST_STALE: Duration = Duration::from_secs(2);
 const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(1);
+/// No symlink is followed, and no pipe is waited for.
+const ANCHOR_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
 /// How often a flock is tried, and the time in between.
 const LOOKS: u32 = 4;
 const LOOK: Duration = Duration::from_millis(2);
@@ -32,6 +35,8 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct LockPlace {
     anchor: PathBuf,
     dir: PathBuf,
+    /// What becomes `dir` when the lock is taken; touched by the holder of the flock alone.
+    fresh: PathBuf,
     stale: Duration,
 }
 
@@ -117,6 +122,7 @@ impl LockPlace {
         Self {
             anchor: key.path_in(verdict_dir, ".attempt-lock"),
             dir: key.path_in(verdict_dir, ".attempt-lock.lock"),
+            fresh: key.path_in(verdict_dir, ".attempt-lock.new"),
             stale: stale.max(SHORTEST_STALE),
         }
     }
@@ -150,22 +156,23 @@ impl LockPlace {
         }
         // From here on no other program of ours can be in this function for this id.
         let dead = read_holder(&anchor);
+        let mut lock = HeldLock { place: self.clone(), anchor, clock: clock.clone(), holder, mtime_ms: 0 };
+        let mut last_mtime_ms = 0;
         for round in 0..2 {
-            match fs::DirBuilder::new().mode(0o700).create(&self.dir) {
-                Ok(()) => return self.hold(anchor, clock, holder).map(Acquired::Lock),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(StoreError::io("create", &self.dir)(error).into()),
+            if let Some(mtime_ms) = self.mtime_ms()? {
+                last_mtime_ms = mtime_ms;
+                let ours_and_dead = dead.as_ref().is_some_and(|holder| holder.mtimes_ms.contains(&mtime_ms));
+                let old = mtime_ms < now_ms(clock.as_ref()) - millis(self.stale);
+                if round > 0 || !(ours_and_dead || old || unchanged_mtime_ms == Some(mtime_ms)) {
+                    break;
+                }
+                self.remove_dir(&self.dir)?;
             }
-            let Some(mtime_ms) = self.mtime_ms()? else { continue };
-            let ours_and_dead = dead.as_ref().is_some_and(|holder| holder.mtimes_ms.contains(&mtime_ms));
-            let old = mtime_ms < now_ms(clock.as_ref()) - millis(self.stale);
-            if round > 0 || !(ours_and_dead || old || unchanged_mtime_ms == Some(mtime_ms)) {
-                return Ok(Acquired::Held(HeldBy::Foreign { mtime_ms }));
+            if lock.take()? {
+                return Ok(Acquired::Lock(lock));
             }
-            self.remove_dir()?;
         }
-        let mtime_ms = self.mtime_ms()?.unwrap_or_default();
-        Ok(Acquired::Held(HeldBy::Foreign { mtime_ms }))
+        Ok(Acquired::Held(HeldBy::Foreign { mtime_ms: self.mtime_ms()?.unwrap_or(last_mtime_ms) }))
     }
 
     /// Returns who holds the lock now, or nothing when it is free or left by a dead holder of ours. Creates no file.
@@ -174,14 +181,12 @@ impl LockPlace {
     /// When the anchor or the directory can't be read.
     pub fn probe(&self, clock: &dyn Clock) -> Result<Option<HeldBy>, LockError> {
         let mut dead = None;
-        match File::open(&self.anchor) {
-            Ok(anchor) => match anchor.try_lock_shared() {
+        if let Some(anchor) = store::open_regular(&self.anchor)? {
+            match anchor.try_lock_shared() {
                 Ok(()) => dead = read_holder(&anchor),
                 Err(TryLockError::WouldBlock) => return Ok(Some(HeldBy::Ours(read_holder(&anchor)))),
                 Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &self.anchor)(error).into()),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(StoreError::io("read", &self.anchor)(error).into()),
+            }
         }
         let Some(mtime_ms) = self.mtime_ms()? else { return Ok(None) };
         let ours_and_dead = dead.is_some_and(|holder| holder.mtimes_ms.contains(&mtime_ms));
@@ -207,27 +212,13 @@ impl LockPlace {
 
     fn open_anchor(&self) -> Result<File, LockError> {
         store::ensure_dir(self.anchor.parent().unwrap_or(Path::new("/")))?;
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(ANCHOR_FLAGS);
         let anchor = options.open(&self.anchor).map_err(StoreError::io("open", &self.anchor))?;
         if anchor.metadata().map_err(StoreError::io("read", &self.anchor))?.is_file() {
             Ok(anchor)
         } else {
             Err(StoreError::unusable(&self.anchor, "is not a regular file").into())
-        }
-    }
-
-    fn hold(&self, anchor: File, clock: &SharedClock, holder: Holder) -> Result<HeldLock, LockError> {
-        let mut lock = HeldLock { place: self.clone(), anchor, clock: clock.clone(), holder, mtime_ms: 0 };
-        lock.mtime_ms = self.mtime_ms()?.unwrap_or_default();
-        match lock.date() {
-            Ok(()) => Ok(lock),
-            Err(error) => {
-                // Nobody else can have touched a directory made a moment ago under the flock.
-                self.remove_dir()?;
-                Err(error.into())
-            }
         }
     }
 
@@ -239,14 +230,20 @@ impl LockPlace {
         }
     }
 
-    fn remove_dir(&self) -> Result<(), LockError> {
-        match fs::remove_dir(&self.dir) {
+    fn create_dir(&self, dir: &Path) -> Result<bool, LockError> {
+        match fs::DirBuilder::new().mode(0o700).create(dir) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(StoreError::io("create", dir)(error).into()),
+        }
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<(), LockError> {
+        match fs::remove_dir(dir) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                Err(LockError::NotEmpty(self.dir.clone()))
-            }
-            Err(error) => Err(StoreError::io("remove", &self.dir)(error).into()),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Err(LockError::NotEmpty(dir.to_owned())),
+            Err(error) => Err(StoreError::io("remove", dir)(error).into()),
         }
     }
 }
@@ -282,7 +279,8 @@ impl HeldLock {
     /// As `check`.
     pub fn beat(&mut self) -> Result<(), Compromised> {
         self.check()?;
-        self.date().map_err(|_| Compromised::Unreadable)
+        let (dir, next) = (self.place.dir.clone(), now_ms(self.clock.as_ref()));
+        self.date(&dir, next).map_err(|_| Compromised::Unreadable)
     }
 
     /// Gives the lock back; a lost one is left to its new owner.
@@ -290,25 +288,57 @@ impl HeldLock {
     /// # Errors
     /// When the directory can't be removed; the flock is given back all the same.
     pub fn release(&self) -> Result<(), LockError> {
-        let removed = self.check().map_or(Ok(()), |()| self.place.remove_dir());
+        let removed = self.check().map_or(Ok(()), |()| self.place.remove_dir(&self.place.dir));
         // The record names a directory that is gone; without it no later directory can be taken for ours.
         let write = |source| StoreError::Io { doing: "write", path: self.place.anchor.clone(), source };
         self.anchor.set_len(0).and_then(|()| self.anchor.unlock()).map_err(write)?;
         removed
     }
 
+    /// Makes the directory; returns false when there is one.
+    ///
+    /// It is made under a name of ours, recorded and dated, and only then given its own: whenever we die, a directory of
+    /// that name that is ours is one that the record knows.
+    fn take(&mut self) -> Result<bool, LockError> {
+        let (place, fresh) = (self.place.clone(), self.place.fresh.clone());
+        if !place.create_dir(&fresh)? {
+            // One who died before he gave it its name left it; nobody else is here while we have the flock.
+            place.remove_dir(&fresh)?;
+            place.create_dir(&fresh)?;
+        }
+        let named = self.date(&fresh, now_ms(self.clock.as_ref())).map_err(LockError::from).and_then(|()| {
+            match rustix::fs::renameat_with(CWD, &fresh, CWD, &place.dir, RenameFlags::NOREPLACE) {
+                Ok(()) => Ok(true),
+                Err(Errno::EXIST) => Ok(false),
+                // Not on this file system: the directory is made and then dated, and dying in between costs a stale time.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if place.create_dir(&place.dir)? => {
+                    self.date(&place.dir, self.mtime_ms)?;
+                    Ok(true)
+                }
+                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
+                Err(error) => Err(StoreError::io("create", &place.dir)(error.into()).into()),
+            }
+        });
+        place.remove_dir(&fresh)?;
+        if !matches!(named, Ok(true)) {
+            // A record of a time that is not ours could be taken for one.
+            self.anchor.set_len(0).map_err(StoreError::io("write", &place.anchor))?;
+        }
+        named
+    }
+
     /// Writes the record, then dates the directory: whenever we die, one of the two recorded times is its own.
-    fn date(&mut self) -> Result<(), StoreError> {
-        let next = now_ms(self.clock.as_ref());
-        self.holder.mtimes_ms = [self.mtime_ms, next];
+    fn date(&mut self, dir: &Path, next: i64) -> Result<(), StoreError> {
+        let last = if self.mtime_ms == 0 { next } else { self.mtime_ms };
+        self.holder.mtimes_ms = [last, next];
         let record = json::compact(&self.holder);
         let write = |source| StoreError::Io { doing: "write", path: self.place.anchor.clone(), source };
         self.anchor.write_all_at(record.as_bytes(), 0).map_err(write)?;
         self.anchor.set_len(record.len() as u64).map_err(write)?;
         let time = Timespec { tv_sec: next.div_euclid(1000), tv_nsec: next.rem_euclid(1000) * 1_000_000 };
         let times = Timestamps { last_access: time, last_modification: time };
-        rustix::fs::utimensat(CWD, &self.place.dir, &times, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| StoreError::io("date", &self.place.dir)(error.into()))?;
+        rustix::fs::utimensat(CWD, dir, &times, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|error| StoreError::io("date", dir)(error.into()))?;
         self.mtime_ms = next;
         Ok(())
     }
@@ -424,6 +454,38 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_appears_recorded_and_dated_and_what_was_left_half_made_is_used() {
+        let place = Place::new();
+        fs::create_dir(place.dir.path().join("t.attempt-lock.new")).unwrap();
+        let lock = held(place.take());
+        let mtime_ms = rounded_ms(&fs::metadata(place.lock_dir()).unwrap());
+        assert_eq!(mtime_ms, place.clock.now().as_millisecond());
+        assert_eq!(
+            read_holder(&File::open(place.dir.path().join("t.attempt-lock")).unwrap()).unwrap().mtimes_ms,
+            [mtime_ms; 2]
+        );
+        let mut names: Vec<_> =
+            fs::read_dir(place.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["t.attempt-lock", "t.attempt-lock.lock"]);
+        lock.release().unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_another_program_has_leaves_no_record_of_ours() {
+        let place = Place::new();
+        fs::create_dir(place.lock_dir()).unwrap();
+        place.date(place.clock.now().as_millisecond());
+        let anchor = place.place.open_anchor().unwrap();
+        let clock = place.clock.clone() as SharedClock;
+        let mut lock = HeldLock { place: place.place.clone(), anchor, clock, holder: holder(), mtime_ms: 0 };
+        assert!(!lock.take().unwrap());
+        assert_eq!(fs::read(place.dir.path().join("t.attempt-lock")).unwrap(), b"");
+        assert!(place.lock_dir().exists());
+        assert!(!place.dir.path().join("t.attempt-lock.new").exists());
+    }
+
+    #[test]
     fn clocks_an_hour_apart_never_steal_a_live_lock() {
         let place = Place::new();
         let mut lock = held(place.take());
@@ -526,6 +588,16 @@ mod tests {
         let place = Place::new();
         std::os::unix::fs::symlink("/etc/hostname", place.dir.path().join("t.attempt-lock")).unwrap();
         assert!(place.place.acquire(&(place.clock.clone() as SharedClock), holder(), None).is_err());
+        assert!(place.place.probe(place.clock.as_ref()).is_err());
+    }
+
+    #[test]
+    fn an_anchor_that_is_a_pipe_holds_nobody_up() {
+        let place = Place::new();
+        let anchor = place.dir.path().join("t.attempt-lock");
+        rustix::fs::mknodat(CWD, &anchor, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(place.place.acquire(&(place.clock.clone() as SharedClock), holder(), None).is_err());
+        assert_eq!(place.place.probe(place.clock.as_ref()).unwrap(), None);
     }
 
     #[test]

@@ -265,10 +265,13 @@ pub fn append(path: &Path, record: &Record) -> Result<(), StoreError> {
         return Err(StoreError::unusable(path, "is not a regular file"));
     }
     let mut line = line_of(record);
-    if !ends_with_newline(&mut file).map_err(StoreError::io("read", path))? {
+    let end = file.seek(SeekFrom::End(0)).map_err(StoreError::io("read", path))?;
+    if end > 0 && !ends_with_newline(&mut file).map_err(StoreError::io("read", path))? {
         line.insert(0, '\n');
     }
-    file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(StoreError::io("write", path))
+    file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(StoreError::io("write", path))?;
+    // The first record makes the file, whose name must be on disk as well.
+    if end == 0 { store::sync_parent(path) } else { Ok(()) }
 }
 
 /// Replaces the settled attempts of these names by tombstones, and drops what is no record. The caller holds the lock.
@@ -390,9 +393,6 @@ fn fit(record: &Record, full: &str, put: impl Fn(&mut Record, String)) -> Record
 }
 
 fn ends_with_newline(file: &mut std::fs::File) -> std::io::Result<bool> {
-    if file.seek(SeekFrom::End(0))? == 0 {
-        return Ok(true);
-    }
     file.seek(SeekFrom::End(-1))?;
     let mut last = [0];
     file.read_exact(&mut last)?;

@@ -217,9 +217,10 @@ impl Attempt {
     /// From the removal of the old marker to the terminal record.
     async fn carry_out(&self, verdict_dir: &Path) -> Result<(), String> {
         let log_path = self.key.path_in(verdict_dir, ".attempts.jsonl");
-        self.settle_predecessors(verdict_dir, &log_path)?;
         let marker = self.key.path_in(verdict_dir, ".json");
+        // First of all: whatever fails from here on leaves no earlier verdict behind.
         let removed = store::remove(&marker);
+        self.settle_predecessors(verdict_dir, &log_path)?;
         let before = self.look_at_tree().await;
 
         let head = before.as_ref().ok().map(|(_, tree)| tree.head.as_str().to_owned());
@@ -290,6 +291,9 @@ impl Attempt {
         let Some(stderr_log) = result::log_path(verdict_dir, &self.job.attempt_id) else {
             return Outcome::failed("the attempt is not named by a UUID", not_run());
         };
+        if self.stop.borrow().is_some() {
+            return Outcome::failed("the attempt was stopped before its checks began", not_run());
+        }
         let request = PreflightRun {
             program: Path::new(&program.path),
             repo_path: self.job.repo_path.as_path(),
@@ -344,6 +348,8 @@ impl Attempt {
         if let Some(verdict) = &outcome.verdict
             && let Err((class, error)) = self.write_marker(marker, verdict)
         {
+            // The new marker may stand although it could not be made durable.
+            self.withdraw(marker, &outcome);
             outcome = Outcome { class, verdict: None, error: Some(error), diagnostics: outcome.diagnostics };
         }
         let terminal_at = iso(self.clock.now());

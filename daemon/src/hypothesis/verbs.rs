@@ -381,7 +381,7 @@ mod tests {
         rows[0]["also"] = json!("theirs");
         rows.insert(0, json!({"id": "bad", "status": "unsure"}));
         rows.push(json!("text"));
-        fs::write(bench.path(), store::pretty(&file)).unwrap();
+        fs::write(bench.path(), crate::json::pretty(&file)).unwrap();
 
         let answer = bench.call("hypothesis_list", json!({"sessionId": "h1"}));
         assert_eq!((&answer["malformedRows"], &answer["summary"]["total"]), (&json!(2), &json!(1)));
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(answer["malformedRows"], 2);
         file["hypotheses"][1]["required_checks"][1]["done"] = true.into();
         file["hypotheses"][1]["updatedAt"] = "2026-12-01T07:12:02.078Z".into();
-        assert_eq!(fs::read_to_string(bench.path()).unwrap(), store::pretty(&file));
+        assert_eq!(fs::read_to_string(bench.path()).unwrap(), crate::json::pretty(&file));
     }
 
     #[test]

@@ -283,7 +283,9 @@ impl Repository {
     fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = process::command(&self.git, &self.environment, &self.path);
         // A file whose time alone changed is no difference, whatever the user's configuration says.
-        command.args(["--no-optional-locks", "-c", "diff.autoRefreshIndex=true"]).args(arguments);
+        // A monitor of the repository is a program of its own; a look starts none.
+        command.args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "diff.autoRefreshIndex=true"]);
+        command.args(arguments);
         command
     }
 

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use grounding_tests::environment::shown;
-use grounding_tests::{Shim, binaries, process};
+use grounding_tests::{Shim, TestEnvironment, binaries, process, wait_for};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
@@ -95,6 +95,25 @@ fn an_attempt_that_ends_while_no_daemon_runs_is_found_whole() {
 }
 
 #[test]
+fn a_suspended_daemon_answers_with_what_happened_meanwhile() {
+    let environment = stub::environment();
+    let repository = environment.repository("repo");
+    stub::hold(&environment);
+    let mut waiting = stub::pinging(&environment);
+    let call = stub::begin(&mut waiting, &repository);
+    stub::wait_for_run(&environment, 1);
+    let (daemon, supervisor) = (environment.daemon(), stub::process_with(&environment, "supervise"));
+    stub::signal(daemon, Signal::STOP);
+    stub::release(&environment);
+    stub::wait_until_gone(supervisor);
+    stub::signal(daemon, Signal::CONT);
+    let answer = stub::evaluated(&mut waiting, call);
+    assert_eq!((&answer["status"], &answer["verdict"]["ready"]), (&json!("completed"), &json!(true)), "{answer}");
+    assert_eq!(kinds(&environment, &attempt_of(&answer)), ["start", "terminal"]);
+    assert_eq!(environment.daemon(), daemon);
+}
+
+#[test]
 fn a_daemon_that_is_stopped_answers_running_and_leaves_the_attempt_alone() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
@@ -169,14 +188,21 @@ fn a_supervisor_killed_at_any_moment_leaves_one_outcome_and_a_free_lock() {
     let mut shim = environment.shim();
     let begin = json!({ "name": "solution_evaluate", "arguments": task(&repository) });
     let mut outcomes = std::collections::BTreeMap::new();
+    environment.write("stub/then", "sleep 0.05");
     for round in 0..24 {
+        let (settled, begun) = (terminals(&environment), Instant::now());
         let call = shim.send_request("tools/call", begin.clone());
-        let supervisor = stub::process_with(&environment, "supervise");
-        stub::wait_until(Instant::now(), Duration::from_millis(round * 4));
-        process::kill(supervisor);
+        if let Some(supervisor) = supervisor_or_its_end(&environment, settled) {
+            stub::wait_until(Instant::now(), Duration::from_millis(round * 4));
+            process::kill(supervisor);
+        }
         let answer = stub::evaluated(&mut shim, call);
         let answered = answer["status"].as_str().expect("a status").to_owned();
-        let found = shim.answer("solution_evaluate_status", json!({ "id": "task" }));
+        // What it was starting when it died has the lock until it runs.
+        let found = wait_for("the lock to be free", || {
+            let found = shim.answer("solution_evaluate_status", json!({ "id": "task" }));
+            if found["status"] == "running-unconfirmed" { Err(found.to_string()) } else { Ok(found) }
+        });
         let stands = found["status"].as_str().expect("a status").to_owned();
         match answer.get("attemptId") {
             Some(attempt) => assert_eq!((&found["attemptId"], &stands), (attempt, &answered), "{answer} {found}"),
@@ -184,6 +210,7 @@ fn a_supervisor_killed_at_any_moment_leaves_one_outcome_and_a_free_lock() {
             None => assert_eq!(answered, "failed", "{answer}"),
         }
         assert!(["completed", "unknown"].contains(&stands.as_str()), "{answer} {found}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "a stale time went by");
         *outcomes.entry(answered).or_insert(0) += 1;
     }
     assert!(outcomes.len() >= 2, "every kill came at the same moment: {outcomes:?}");
@@ -193,6 +220,23 @@ fn a_supervisor_killed_at_any_moment_leaves_one_outcome_and_a_free_lock() {
         let attempt = record["attemptId"].as_str().expect("a name");
         assert_eq!(kinds(&environment, attempt).len(), 2, "{attempt}: not one outcome");
     }
+}
+
+fn terminals(environment: &TestEnvironment) -> usize {
+    stub::records(environment).iter().filter(|record| record["kind"] == "terminal").count()
+}
+
+/// Returns the supervisor, or nothing when it has ended already: there are more terminal records than before.
+fn supervisor_or_its_end(environment: &TestEnvironment, before: usize) -> Option<u32> {
+    wait_for("a supervisor, or its end", || {
+        let processes = process::processes_of(environment.home());
+        let supervisor = processes.iter().find(|(_, line)| line.starts_with("groundingd supervise"));
+        match supervisor {
+            Some((pid, _)) => Ok(Some(*pid)),
+            None if terminals(environment) > before => Ok(None),
+            None => Err(format!("{processes:?}")),
+        }
+    })
 }
 
 #[test]
@@ -292,7 +336,7 @@ fn another_daemon_joins_and_gives_the_full_result() {
     stop_daemon_in(&environment, &second_state);
 }
 
-fn stop_daemon_in(environment: &grounding_tests::TestEnvironment, state: &std::path::Path) {
+fn stop_daemon_in(environment: &TestEnvironment, state: &std::path::Path) {
     let mut stop = environment.command(binaries::groundingctl());
     let output = stop.arg("stop").env("GROUNDING_STATE_DIR", state).output().expect("groundingctl starts");
     assert!(output.status.success(), "{}", shown(&output));

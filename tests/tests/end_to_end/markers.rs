@@ -134,6 +134,25 @@ fn a_marker_that_can_not_be_removed_is_said_before_anything_runs() {
 }
 
 #[test]
+fn an_evaluation_that_can_not_be_recorded_leaves_no_earlier_verdict() {
+    let environment = stub::environment();
+    let repository = environment.repository("repo");
+    let mut shim = environment.shim();
+    evaluate(&mut shim, "task", repository.path());
+    let log = stub::file(&environment, ".attempts.jsonl");
+    std::fs::remove_file(&log).expect("the log");
+    environment.write("elsewhere", "");
+    symlink(environment.path("elsewhere"), &log).expect("a symlink");
+    let evaluated = evaluate(&mut shim, "task", repository.path());
+    assert_eq!((&evaluated["status"], &evaluated["verdict"]), (&json!("failed"), &Value::Null), "{evaluated}");
+    assert!(evaluated["error"].as_str().is_some_and(|error| error.contains("attempts.jsonl")), "{evaluated}");
+    assert_eq!(gate(&mut shim, "task", repository.path())["code"], "no_verdict");
+    assert_eq!(environment.read("elsewhere"), "", "a symlink was followed");
+    std::fs::remove_file(&log).expect("the symlink");
+    assert_eq!(evaluate(&mut shim, "task", repository.path())["verdict"]["ready"], true);
+}
+
+#[test]
 fn an_unusable_key_signs_nothing_and_opens_nothing() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
