@@ -13,6 +13,7 @@ use grounding_proto::wire::{OsText, Root};
 
 use crate::attempt::{guard, supervisor};
 use crate::clock::SystemClock;
+use crate::json;
 use crate::process::ClientEnvironment;
 use crate::serve;
 use crate::solution::gate::{self, GateRequest};
@@ -106,7 +107,7 @@ async fn gate(environment: Environment, arguments: Gate) -> ExitCode {
         Err(why) => return refuse(&why),
     };
     let answer = gate::gate(subject.request()).await;
-    print(&if arguments.json { pretty(&answer) } else { shown(&answer) });
+    print(&if arguments.json { json::pretty(&answer) } else { shown(&answer) });
     ExitCode::from(if answer.allowed { exit::OK } else { exit::NEGATIVE })
 }
 
@@ -116,7 +117,7 @@ async fn verify(environment: Environment, arguments: Gate) -> ExitCode {
         Err(why) => return refuse(&why),
     };
     let found = verify::verify(subject.request()).await;
-    print(&if arguments.json { pretty(&found) } else { found.to_string() });
+    print(&if arguments.json { json::pretty(&found) } else { found.to_string() });
     ExitCode::from(if found.signature == Signature::Ok { exit::OK } else { exit::NEGATIVE })
 }
 
@@ -151,10 +152,6 @@ impl Subject {
             environment: &self.environment,
         }
     }
-}
-
-fn pretty(answer: &impl serde::Serialize) -> String {
-    serde_json::to_string_pretty(answer).unwrap_or_default()
 }
 
 fn print(text: &str) {

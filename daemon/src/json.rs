@@ -10,6 +10,11 @@ pub fn compact(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).expect("plain values always serialize")
 }
 
+/// Returns the length of a value's compact JSON, in bytes.
+pub fn length(value: &(impl Serialize + ?Sized)) -> usize {
+    compact(value).len()
+}
+
 /// As `compact`, with two-space indentation.
 #[expect(clippy::expect_used, reason = "as for `compact`")]
 pub fn pretty(value: &impl Serialize) -> String {

@@ -14,15 +14,14 @@ use tracing_subscriber::EnvFilter;
 
 const MOST_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Sends everything that is logged to the file in `dir`, filtered by `GROUNDING_LOG`.
+/// Sends everything that is logged to a file, filtered by `GROUNDING_LOG`. The caller is the one instance.
 ///
 /// # Errors
 /// When the file can't be made.
-pub fn start(dir: &Path, environment: &Environment) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let path = dir.join("groundingd.log");
-    let (file, written) = open(&path)?;
-    let log = Mutex::new(LogFile { path, file, written });
+pub fn start(path: &Path, environment: &Environment) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(path))?;
+    let (file, written) = open(path)?;
+    let log = Mutex::new(LogFile { path: path.to_owned(), file, written });
     let filter = environment.get(GROUNDING_LOG).and_then(|filter| filter.to_str()).unwrap_or("info");
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info")))

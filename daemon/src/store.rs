@@ -6,13 +6,15 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use serde_json::Value;
+
+use crate::json;
 
 /// Largest JSON file that is read, in bytes; none that a client can cause is near it.
 const MAX_JSON_BYTES: u64 = 64 * 1024 * 1024;
@@ -100,16 +102,24 @@ pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// When it is a symlink, no regular file, larger than `limit` bytes, or can't be read.
 pub fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
-    let Some(file) = open(OpenOptions::new().read(true), path)? else { return Ok(None) };
-    let metadata = file.metadata().map_err(StoreError::io("read", path))?;
-    if !metadata.is_file() {
-        return Err(StoreError::unusable(path, "is not a regular file"));
-    }
+    let Some(file) = open_regular(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
     if bytes.len() as u64 > limit {
         return Err(StoreError::unusable(path, format_args!("is larger than {limit} bytes")));
     }
+    Ok(Some(bytes))
+}
+
+/// Reads a piece of a regular file: at most `most` bytes from the offset on. Returns nothing when it is absent.
+///
+/// # Errors
+/// When it is a symlink, no regular file, or can't be read.
+pub fn read_piece(path: &Path, from: u64, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    let Some(mut file) = open_regular(path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    let read = file.seek(io::SeekFrom::Start(from)).and_then(|_| file.take(most).read_to_end(&mut bytes));
+    read.map_err(StoreError::io("read", path))?;
     Ok(Some(bytes))
 }
 
@@ -129,7 +139,8 @@ pub fn read_object(path: &Path) -> Result<Option<serde_json::Map<String, Value>>
 /// Replaces a file: temporary file in the same directory, fsync, rename, fsync of the directory.
 ///
 /// # Errors
-/// When any step fails; the old content then stands.
+/// When any step fails. The old content then stands, or the new one when only its durability could not be assured: the
+/// caller who must not leave the new one removes the file.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let (dir, temporary) = temporary_with(path, bytes)?;
     temporary.persist(path).map_err(|error| StoreError::io("write", path)(error.error))?;
@@ -166,13 +177,7 @@ pub fn remove(path: &Path) -> Result<bool, StoreError> {
 /// # Errors
 /// As `replace`.
 pub fn replace_json(path: &Path, value: &Value) -> Result<(), StoreError> {
-    replace(path, pretty(value).as_bytes())
-}
-
-/// Formats a JSON value with two-space indentation and no newline at the end.
-#[must_use]
-pub fn pretty(value: &Value) -> String {
-    format!("{value:#}")
+    replace(path, json::pretty(value).as_bytes())
 }
 
 /// Takes the lock of an existing file, so that a read, change and replacement is one; returns nothing when it is absent.
@@ -203,6 +208,16 @@ pub struct FileLock {
 }
 
 /// Opens a file that is no symlink, without waiting for the other end of a pipe; returns nothing when it is absent.
+/// Opens a regular file to be read, or nothing when it is absent.
+///
+/// # Errors
+/// When it is a symlink, no regular file, or can't be opened.
+pub fn open_regular(path: &Path) -> Result<Option<File>, StoreError> {
+    let Some(file) = open(OpenOptions::new().read(true), path)? else { return Ok(None) };
+    let metadata = file.metadata().map_err(StoreError::io("read", path))?;
+    if metadata.is_file() { Ok(Some(file)) } else { Err(StoreError::unusable(path, "is not a regular file")) }
+}
+
 fn open(options: &mut OpenOptions, path: &Path) -> Result<Option<File>, StoreError> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match options.custom_flags(flags.bits().cast_signed()).open(path) {
@@ -216,7 +231,8 @@ fn open(options: &mut OpenOptions, path: &Path) -> Result<Option<File>, StoreErr
 }
 
 /// Returns whether a path still names the opened file.
-fn is_at(file: &File, path: &Path) -> bool {
+#[must_use]
+pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
     matches!((&file.metadata(), &path.symlink_metadata()), (Ok(file), Ok(path)) if identity(file) == identity(path))
 }

@@ -32,6 +32,8 @@ pub struct Tool {
     pub read_only: bool,
     /// Whether it may remove what was stored.
     pub destructive: bool,
+    /// Whether a second call with the same arguments changes nothing more.
+    pub idempotent: bool,
     /// Whether a host should show it to the model at once.
     pub always_load: bool,
     /// Schema of its arguments.
@@ -76,6 +78,7 @@ fn define<Arguments: schemars::JsonSchema, Answer: schemars::JsonSchema>(
         description,
         read_only: false,
         destructive: false,
+        idempotent: false,
         always_load: false,
         input_schema: schema::input::<Arguments>(),
         output_schema: schema::output::<Answer>(),
@@ -84,7 +87,11 @@ fn define<Arguments: schemars::JsonSchema, Answer: schemars::JsonSchema>(
 
 impl Tool {
     fn read_only(self) -> Self {
-        Self { read_only: true, ..self }
+        Self { read_only: true, idempotent: true, ..self }
+    }
+
+    fn idempotent(self) -> Self {
+        Self { idempotent: true, ..self }
     }
 
     fn destructive(self) -> Self {
@@ -195,7 +202,8 @@ fn build() -> Vec<Tool> {
             "hypothesis_check_done",
             "Mark a check as done",
             "Mark one of a hypothesis's required checks as done, by its index from 0.",
-        ),
+        )
+        .idempotent(),
         define::<hypothesis::HypothesisReject, hypothesis::HypothesisAnswer>(
             "hypothesis_reject",
             "Reject a hypothesis",
@@ -205,13 +213,15 @@ fn build() -> Vec<Tool> {
             "hypothesis_support",
             "Support a hypothesis",
             "Mark a hypothesis as supported. Refused while required checks are open or after it was rejected. Usually hypothesis_evidence is enough.",
-        ),
+        )
+        .idempotent(),
         define::<hypothesis::HypothesisReset, hypothesis::HypothesisResetAnswer>(
             "hypothesis_reset",
             "Reset hypotheses",
             "Remove all hypotheses of a session, for good. Call it only before a sessionId is used again for a new task.",
         )
-        .destructive(),
+        .destructive()
+        .idempotent(),
     ]
 }
 
@@ -246,6 +256,33 @@ mod tests {
                 assert!(property["description"].is_string(), "{} {name}", tool.name);
             }
         }
+    }
+
+    #[test]
+    fn the_tool_list_is_the_committed_one() {
+        let shown = |tool: &Tool| {
+            serde_json::json!({
+                "name": tool.name,
+                "readOnly": tool.read_only,
+                "destructive": tool.destructive,
+                "idempotent": tool.idempotent,
+                "input": tool.input_schema,
+                "output": tool.output_schema,
+            })
+        };
+        let list: Vec<Value> = tools().iter().map(shown).collect();
+        let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/tool-list.golden.json");
+        let text = format!("{:#}\n", Value::from(list));
+        if std::fs::read_to_string(&golden).is_ok_and(|committed| committed == text) {
+            return;
+        }
+        let actual = std::env::temp_dir().join("tool-list.actual.json");
+        std::fs::write(&actual, text).expect("a temporary file can be written");
+        panic!(
+            "the tool list changed: would an older peer misread it? Then raise wire::PROTOCOL. Then copy {} to {}",
+            actual.display(),
+            golden.display()
+        );
     }
 
     #[test]

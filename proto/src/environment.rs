@@ -132,12 +132,44 @@ impl Environment {
         Ok(self.data_dir()?.join("preflight/node_modules/.bin/preflight"))
     }
 
+    /// Returns the directory of the socket, `<state dir>/run`; it must be private.
+    ///
+    /// # Errors
+    /// As `state_dir`.
+    pub fn run_dir(&self) -> Result<PathBuf, EnvironmentError> {
+        Ok(self.state_dir()?.join("run"))
+    }
+
+    /// Returns the file whose lock makes a daemon the only one, `<state dir>/groundingd.lock`.
+    ///
+    /// # Errors
+    /// As `state_dir`.
+    pub fn instance_lock(&self) -> Result<PathBuf, EnvironmentError> {
+        Ok(self.state_dir()?.join("groundingd.lock"))
+    }
+
+    /// Returns the daemon's log file, `<state dir>/log/groundingd.log`.
+    ///
+    /// # Errors
+    /// As `state_dir`.
+    pub fn log_file(&self) -> Result<PathBuf, EnvironmentError> {
+        Ok(self.state_dir()?.join("log/groundingd.log"))
+    }
+
+    /// Returns the ledger file that is used without an override.
+    ///
+    /// # Errors
+    /// When there is no home directory.
+    pub fn default_ledger(&self) -> Result<PathBuf, EnvironmentError> {
+        Ok(self.home()?.join(".evidence-ledger/ledger.db"))
+    }
+
     /// Returns the daemon's socket path, `<state dir>/run/groundingd.sock`.
     ///
     /// # Errors
     /// When the state directory is not known or the path is longer than `MAX_SOCKET_PATH_BYTES`.
     pub fn socket_path(&self) -> Result<PathBuf, EnvironmentError> {
-        let path = self.state_dir()?.join("run/groundingd.sock");
+        let path = self.run_dir()?.join("groundingd.sock");
         let length = path.as_os_str().len();
         if length > MAX_SOCKET_PATH_BYTES {
             return Err(EnvironmentError::SocketPathTooLong { path: path.display().to_string(), length });
@@ -151,7 +183,7 @@ impl Environment {
         Roots {
             sessions: self.root(GROUNDING_MCP_SESSIONS_DIR, || Ok(self.home()?.join(".grounding-mcp/sessions"))),
             hypotheses: self.root(GROUNDING_MCP_HYPOTHESES_DIR, || Ok(self.home()?.join(".grounding-mcp/hypotheses"))),
-            ledger: self.root(EVIDENCE_LEDGER_DB, || Ok(self.home()?.join(".evidence-ledger/ledger.db"))),
+            ledger: self.root(EVIDENCE_LEDGER_DB, || self.default_ledger()),
             verdicts: self.root(SOLUTION_VERDICT_DIR, || self.default_verdicts()),
             signing_key: self.root(SOLUTION_VERDICT_SIGNING_KEY, || {
                 Ok(self.harness_home()?.join("harness.generated/.approval-signing.key"))

@@ -184,6 +184,9 @@ pub struct HypothesisListAnswer {
     pub summary: HypothesisCounts,
     /// The hypotheses as stored: id, text, status, evidence, required_checks, createdAt, updatedAt.
     pub hypotheses: Vec<Value>,
+    /// Whether the first ones were left out because the answer would be too large; absent when it is whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
     /// Rows of the file that could not be read and were kept as they are; absent when there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub malformed_rows: Option<u64>,

@@ -173,6 +173,20 @@ pub struct LedgerStatusAnswer {
     pub message: Option<String>,
 }
 
+impl LedgerStatusAnswer {
+    /// A ledger that can't be used, and why.
+    #[must_use]
+    pub fn error(message: impl Into<String>) -> Self {
+        Self {
+            status: LedgerHealth::Error,
+            db_path: None,
+            entry_count: None,
+            last_write_at: None,
+            message: Some(message.into()),
+        }
+    }
+}
+
 /// Whether the ledger can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -141,7 +141,7 @@ pub struct PreflightProgram {
     pub path: String,
     /// How it was found: SOLUTION_PREFLIGHT_BIN, PATH or the private folder.
     pub found_by: String,
-    /// What `--version` printed; absent when it printed nothing usable.
+    /// The version of the package it belongs to, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 /// The range of wire protocol versions this build speaks, oldest first.
 ///
-/// The newest is raised with every change that an older peer would misread; `tests/fixtures/proto.golden` fails when it
-/// was forgotten.
+/// The newest is raised with every change that an older peer would misread; the golden tool list fails with each change,
+/// so that it is not forgotten.
 pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 1 };
 
 /// Largest request body the daemon reads, in bytes.
@@ -41,6 +41,21 @@ pub struct ToolRequest {
     pub arguments: Value,
     /// Where and for whom the tool is called.
     pub context: Context,
+}
+
+/// Body of the requests that need to know nothing but where and for whom they are made.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ContextRequest {
+    /// Where and for whom the request is made.
+    pub context: Context,
+}
+
+/// Answer of `POST /v1/attempts/{attemptId}/cancel`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelAnswer {
+    /// The attempt that was asked to end.
+    pub attempt_id: String,
 }
 
 /// What a client knows and the daemon must not guess.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use grounding_proto::catalogue;
 use grounding_proto::environment::{Environment, EnvironmentError};
-use grounding_proto::wire::{Context, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, ToolRequest, VersionAnswer};
+use grounding_proto::wire::{ContextRequest, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, ToolRequest, VersionAnswer};
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use serde::Serialize;
@@ -66,11 +66,6 @@ enum Reached {
     Absent,
 }
 
-#[derive(Serialize)]
-struct ContextBody {
-    context: Context,
-}
-
 impl Client {
     /// Returns a client; nothing is connected or checked yet.
     #[must_use]
@@ -112,7 +107,7 @@ impl Client {
     /// # Errors
     /// When none runs or it can't be asked.
     pub async fn health(&self) -> Result<HealthAnswer, ClientError> {
-        let body = ContextBody { context: context::of_tool(&self.environment, "ledger_status")? };
+        let body = ContextRequest { context: context::of_tool(&self.environment, "ledger_status")? };
         self.control(Call { method: Method::POST, path: "/v1/health".into(), body: json(&body) }).await
     }
 
@@ -156,7 +151,7 @@ impl Client {
     /// # Errors
     /// When the daemon can't be reached or answers with an error.
     pub async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let body = ContextBody { context: context::of_tool(&self.environment, "")? };
+        let body = ContextRequest { context: context::of_tool(&self.environment, "")? };
         let call = Call { method: Method::POST, path: path.to_owned(), body: json(&body) };
         self.request(call, Repeat::Harmless, path).await
     }

@@ -19,7 +19,10 @@ pub const FAILURE_MEMORY: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     directory: PathBuf,
+    run_directory: PathBuf,
     socket: PathBuf,
+    instance_lock: PathBuf,
+    log_file: PathBuf,
 }
 
 /// A state directory that can't be used as it is.
@@ -57,7 +60,13 @@ impl State {
     /// # Errors
     /// When there is no state directory or the socket path is too long.
     pub fn new(environment: &Environment) -> Result<Self, EnvironmentError> {
-        Ok(Self { directory: environment.state_dir()?, socket: environment.socket_path()? })
+        Ok(Self {
+            directory: environment.state_dir()?,
+            run_directory: environment.run_dir()?,
+            socket: environment.socket_path()?,
+            instance_lock: environment.instance_lock()?,
+            log_file: environment.log_file()?,
+        })
     }
 
     /// Returns the daemon's socket.
@@ -69,7 +78,7 @@ impl State {
     /// Returns the daemon's log file.
     #[must_use]
     pub fn log_file(&self) -> PathBuf {
-        self.directory.join("log/groundingd.log")
+        self.log_file.clone()
     }
 
     /// Checks that the socket's directory is a directory of ours that no other user may enter; absent is fine.
@@ -77,7 +86,7 @@ impl State {
     /// # Errors
     /// When it is something else, or can't be looked at.
     pub fn check_run_directory(&self) -> Result<(), StateError> {
-        let path = self.run_directory();
+        let path = self.run_directory.clone();
         let metadata = match path.symlink_metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -100,7 +109,7 @@ impl State {
     /// # Errors
     /// When one can't be created or is not private.
     pub fn create_directories(&self) -> Result<(), StateError> {
-        let path = self.run_directory();
+        let path = self.run_directory.clone();
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
         self.check_run_directory()?;
         created.map_err(|source| StateError::Io { action: "create the directory", path, source })
@@ -111,7 +120,7 @@ impl State {
     /// # Errors
     /// When the lock file can't be opened or locked.
     pub fn try_start_lock(&self) -> Result<Option<File>, StateError> {
-        self.try_lock("start.lock")
+        try_lock(self.directory.join("start.lock"))
     }
 
     /// Returns whether no daemon holds the single-instance lock.
@@ -121,7 +130,7 @@ impl State {
     /// # Errors
     /// When the lock file can't be opened or locked.
     pub fn daemon_is_gone(&self) -> Result<bool, StateError> {
-        Ok(self.try_lock("groundingd.lock")?.is_some())
+        Ok(try_lock(self.instance_lock.clone())?.is_some())
     }
 
     /// Returns whether `groundingctl stop` suppresses the start of the daemon.
@@ -175,10 +184,6 @@ impl State {
         drop(remove(&self.failure_file()));
     }
 
-    fn run_directory(&self) -> PathBuf {
-        self.directory.join("run")
-    }
-
     fn stopped_file(&self) -> PathBuf {
         self.directory.join("stopped")
     }
@@ -186,16 +191,15 @@ impl State {
     fn failure_file(&self) -> PathBuf {
         self.directory.join("start-failed")
     }
+}
 
-    fn try_lock(&self, name: &str) -> Result<Option<File>, StateError> {
-        let path = self.directory.join(name);
-        let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let file = opened.map_err(|source| StateError::Io { action: "open", path: path.clone(), source })?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-            Err(std::fs::TryLockError::Error(source)) => Err(StateError::Io { action: "lock", path, source }),
-        }
+fn try_lock(path: PathBuf) -> Result<Option<File>, StateError> {
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let file = opened.map_err(|source| StateError::Io { action: "open", path: path.clone(), source })?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(source)) => Err(StateError::Io { action: "lock", path, source }),
     }
 }
 
@@ -226,7 +230,7 @@ mod tests {
         let state = state(home.path());
         state.check_run_directory().unwrap();
         state.create_directories().unwrap();
-        let run = state.run_directory();
+        let run = state.run_directory.clone();
         assert_eq!(run.metadata().unwrap().mode() & 0o777, 0o700);
 
         std::fs::set_permissions(&run, Permissions::from_mode(0o750)).unwrap();

@@ -30,12 +30,17 @@ fn signal(pid: u32, signal: Signal) -> bool {
     kill_process(pid, signal).is_ok()
 }
 
-/// Returns whether the process runs; a zombie does not.
+/// Returns whether any of the process runs; a zombie does not.
+///
+/// A killed process whose first thread is a zombie already may hold its sockets until its other threads are gone.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
-    // The state follows the command name, which stands in parentheses and may hold anything.
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        // The state follows the command name, which stands in parentheses and may hold anything.
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    })
 }
 
 /// Waits for a child of this process to end and returns its status and how long that took from now on.

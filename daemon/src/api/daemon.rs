@@ -51,7 +51,7 @@ impl Daemon {
     /// Returns the state of a daemon that listens on `socket`.
     #[must_use]
     pub fn new(environment: Environment, socket: PathBuf, clock: SharedClock) -> Self {
-        let default_ledger = environment.home().ok().map(|home| home.join(".evidence-ledger/ledger.db"));
+        let default_ledger = environment.default_ledger().ok();
         let attempts = Attempts::new(clock.clone(), ClientEnvironment::new(environment.variables().iter().cloned()));
         let shared = Shared {
             started: clock.monotonic(),

@@ -3,9 +3,10 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
-use grounding_proto::ledger::LedgerHealth;
-use grounding_proto::wire::{Context, Health, HealthAnswer, PROTOCOL, Root, VersionAnswer};
+use grounding_proto::ledger::{LedgerHealth, LedgerStatusAnswer};
+use grounding_proto::wire::{ContextRequest, Health, HealthAnswer, PROTOCOL, Root, VersionAnswer};
 use serde::Deserialize;
 
 use super::Daemon;
@@ -13,11 +14,6 @@ use super::refusal::Refusal;
 
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-#[derive(Deserialize)]
-struct ContextBody {
-    context: Context,
-}
 
 /// `GET /v1/version`.
 pub async fn version(State(daemon): State<Daemon>) -> Json<VersionAnswer> {
@@ -36,8 +32,11 @@ pub async fn own_health(State(daemon): State<Daemon>) -> Json<HealthAnswer> {
 }
 
 /// `POST /v1/health`: with the ledger of the client that asks.
-pub async fn health(State(daemon): State<Daemon>, body: Bytes) -> Result<Json<HealthAnswer>, Refusal> {
-    let ContextBody { context } = parse(&body)?;
+pub async fn health(
+    State(daemon): State<Daemon>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<HealthAnswer>, Refusal> {
+    let ContextRequest { context } = parse(&body?)?;
     Ok(Json(answer(&daemon, &context.roots.ledger).await))
 }
 
@@ -60,7 +59,7 @@ pub fn parse<'body, T: Deserialize<'body>>(body: &'body [u8]) -> Result<T, Refus
 async fn answer(daemon: &Daemon, ledger: &Root) -> HealthAnswer {
     let ledger = match ledger {
         Root::Path(path) => daemon.ledgers().status(path.as_path()).await,
-        Root::Refused(why) => super::tools::unusable_ledger(why),
+        Root::Refused(why) => LedgerStatusAnswer::error(why),
     };
     let status = if ledger.status == LedgerHealth::Ok { Health::Ok } else { Health::Degraded };
     HealthAnswer {

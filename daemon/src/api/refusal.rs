@@ -1,15 +1,17 @@
-//! The one place where errors become answers (STYLE: one error philosophy).
+//! The one place where errors become answers.
 //!
-//! A client sees a stable code, a sentence that says what to do, and a request id; causes that are the daemon's own
-//! business stay in its log under that id.
+//! A client sees a stable code, a sentence with its causes that says what to do, and a request id under which the daemon's
+//! log has it too. No domain module knows of any of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use grounding_proto::schema::InvalidArguments;
-use grounding_proto::wire::{ErrorBody, ErrorCode};
+use grounding_proto::wire::{ErrorBody, ErrorCode, MAX_BODY_BYTES};
 
+use crate::attempt::cancel::CancelError;
 use crate::attempt::lookup::LookupError;
 use crate::error::describe;
 use crate::hypothesis::HypothesisError;
@@ -107,6 +109,29 @@ impl From<LedgerError> for Refusal {
 impl From<LookupError> for Refusal {
     fn from(error: LookupError) -> Self {
         Self::storage(describe(&error))
+    }
+}
+
+impl From<CancelError> for Refusal {
+    fn from(error: CancelError) -> Self {
+        match &error {
+            CancelError::NotRunning | CancelError::Foreign => Self::invalid_argument(describe(&error)),
+            CancelError::Lock(_) | CancelError::Signal(_) => Self::storage(describe(&error)),
+        }
+    }
+}
+
+impl From<QueryRejection> for Refusal {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::invalid_request(rejection.body_text())
+    }
+}
+
+impl From<BytesRejection> for Refusal {
+    fn from(rejection: BytesRejection) -> Self {
+        let message =
+            format!("the request's body can't be read ({}); it may have {MAX_BODY_BYTES} bytes", rejection.body_text());
+        Self::invalid_request(message)
     }
 }
 

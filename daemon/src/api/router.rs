@@ -21,6 +21,9 @@ pub fn router(daemon: Daemon) -> Router {
         .route("/v1/attempts/{attempt_id}/log", get(attempts::log))
         .route("/v1/attempts/{attempt_id}/cancel", post(attempts::cancel))
         .fallback(async |uri: axum::http::Uri| Refusal::not_found(format!("there is nothing at {}", uri.path())))
+        .method_not_allowed_fallback(async |uri: axum::http::Uri| {
+            Refusal::invalid_request(format!("{} is not asked this way", uri.path()))
+        })
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(daemon)
 }

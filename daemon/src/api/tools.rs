@@ -1,19 +1,21 @@
 //! `POST /v1/tools/{tool}`: arguments are checked against the catalogue, then one function of a domain answers.
 //!
-//! A call that began is finished even if its client hangs up: it runs in a task of its own.
+//! A call that changes something is finished even if its client hangs up: it runs in a task of its own. One that only
+//! reads ends with its client.
 
 use std::path::{Path as FilePath, PathBuf};
 
 use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use grounding_proto::claim::{ClaimAnswer, ClaimEvaluate, ClaimEvaluateFromSession};
-use grounding_proto::ledger::{LedgerHealth, LedgerStatusAnswer};
+use grounding_proto::ledger::LedgerStatusAnswer;
 use grounding_proto::solution::{
     SolutionEvaluate, SolutionEvaluateAnswer, SolutionGate, SolutionGateAnswer, SolutionLookup,
 };
-use grounding_proto::wire::{Context, Root, ToolRequest};
+use grounding_proto::wire::{Context, ContextRequest, Root, ToolRequest};
 use grounding_proto::{catalogue, schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,19 +30,23 @@ use crate::solution::gate::{self, GateRequest};
 use crate::{claim, hypothesis, reference, session};
 
 /// `POST /v1/tools/{tool}`.
-pub async fn call(State(daemon): State<Daemon>, Path(tool): Path<String>, body: Bytes) -> Result<Response, Refusal> {
+pub async fn call(
+    State(daemon): State<Daemon>,
+    Path(tool): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
     let counted = daemon.begin_request().ok_or_else(Refusal::draining)?;
     let catalogued =
         catalogue::tool(&tool).ok_or_else(|| Refusal::not_found(format!("there is no tool \"{tool}\"")))?;
-    let ToolRequest { arguments, context } = parse(&body)?;
-    drop(body);
+    let ToolRequest { arguments, context } = parse(&body?)?;
     let arguments = schema::check(catalogued.name, &catalogued.input_schema, arguments)?;
-    let answered = tokio::spawn(async move {
+    let answered = async move {
         let answer = answer(&daemon, catalogued.name, arguments, context).await;
         drop(counted);
         answer
-    });
-    let json = answered.await?.map_err(|refusal| refusal.of_tool(catalogued.name))?;
+    };
+    let answered = if catalogued.read_only { answered.await } else { tokio::spawn(answered).await? };
+    let json = answered.map_err(|refusal| refusal.of_tool(catalogued.name))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
@@ -48,30 +54,13 @@ pub async fn call(State(daemon): State<Daemon>, Path(tool): Path<String>, body: 
 pub async fn session(
     State(daemon): State<Daemon>,
     Path(session_id): Path<String>,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let _counted = daemon.begin_request().ok_or_else(Refusal::draining)?;
-    let ContextBody { context } = parse(&body)?;
+    let ContextRequest { context } = parse(&body?)?;
     let dir = root(&context.roots.sessions)?;
     let summary = blocking(move || session::load(&dir, &session_id)).await?;
     Ok(axum::Json(summary).into_response())
-}
-
-#[derive(serde::Deserialize)]
-struct ContextBody {
-    context: Context,
-}
-
-/// Answers for a ledger that the client refuses to use.
-#[must_use]
-pub fn unusable_ledger(why: &str) -> LedgerStatusAnswer {
-    LedgerStatusAnswer {
-        status: LedgerHealth::Error,
-        db_path: None,
-        entry_count: None,
-        last_write_at: None,
-        message: Some(why.to_owned()),
-    }
 }
 
 async fn answer(daemon: &Daemon, tool: &str, arguments: Value, context: Context) -> Result<Vec<u8>, Refusal> {
@@ -95,7 +84,7 @@ async fn answer(daemon: &Daemon, tool: &str, arguments: Value, context: Context)
         "ledger_summary" => json(&daemon.ledgers().summary(&root(&roots.ledger)?, &typed(arguments)?).await?),
         "ledger_status" => json(&match &roots.ledger {
             Root::Path(path) => daemon.ledgers().status(path.as_path()).await,
-            Root::Refused(why) => unusable_ledger(why),
+            Root::Refused(why) => LedgerStatusAnswer::error(why),
         }),
         "claim_evaluate" => {
             let arguments: ClaimEvaluate = typed(arguments)?;

@@ -118,7 +118,7 @@ fn omit_payload(omitted: &mut Omitted, diagnostics: Option<&mut Diagnostics>, pa
 fn omit_blockers(omitted: &mut Omitted, diagnostics: Option<&mut Diagnostics>, verdict: Option<&mut Option<Verdict>>) {
     if let Some(Some(verdict)) = verdict {
         let more = verdict.blockers.len().saturating_sub(MOST_BLOCKERS);
-        omitted.blockers_omitted = Some(more as u64);
+        omitted.blockers_omitted = (more > 0).then_some(more as u64);
         shorten(&mut verdict.blockers);
     }
     if let Some(diagnostics) = diagnostics {

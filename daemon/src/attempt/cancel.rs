@@ -34,23 +34,23 @@ pub enum CancelError {
 ///
 /// # Errors
 /// When it does not run, or is not one of ours.
-pub fn cancel(verdict_dir: &Path, row: &AttemptRow) -> Result<(), CancelError> {
+pub fn cancel(verdict_dir: &Path, row: &AttemptRow, settings: &Settings) -> Result<(), CancelError> {
     if row.status != AttemptStatus::Running {
         return Err(CancelError::NotRunning);
     }
     let key = FileKey::of(&row.id).ok_or(CancelError::NotRunning)?;
     let place = Place { verdict_dir: verdict_dir.to_owned(), key };
-    let holder = holder_of(&place, &row.attempt_id)?;
+    let holder = holder_of(&place, &row.attempt_id, settings)?;
     let pinned = signal::pin(holder.pid).map_err(CancelError::Signal)?;
-    let again = holder_of(&place, &row.attempt_id)?;
+    let again = holder_of(&place, &row.attempt_id, settings)?;
     if again.pid != holder.pid {
         return Err(CancelError::NotRunning);
     }
     pinned.terminate().map_err(CancelError::Signal)
 }
 
-fn holder_of(place: &Place, attempt_id: &str) -> Result<Holder, CancelError> {
-    let lock = place.lock(&Settings::default());
+fn holder_of(place: &Place, attempt_id: &str, settings: &Settings) -> Result<Holder, CancelError> {
+    let lock = place.lock(settings);
     match lock.probe(SystemClock::shared().as_ref())? {
         Some(HeldBy::Ours(Some(holder))) if holder.attempt_id.as_deref() == Some(attempt_id) => Ok(holder),
         Some(HeldBy::Foreign { .. }) => Err(CancelError::Foreign),

@@ -181,14 +181,12 @@ impl LockPlace {
     /// When the anchor or the directory can't be read.
     pub fn probe(&self, clock: &dyn Clock) -> Result<Option<HeldBy>, LockError> {
         let mut dead = None;
-        match OpenOptions::new().read(true).custom_flags(ANCHOR_FLAGS).open(&self.anchor) {
-            Ok(anchor) => match anchor.try_lock_shared() {
+        if let Some(anchor) = store::open_regular(&self.anchor)? {
+            match anchor.try_lock_shared() {
                 Ok(()) => dead = read_holder(&anchor),
                 Err(TryLockError::WouldBlock) => return Ok(Some(HeldBy::Ours(read_holder(&anchor)))),
                 Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &self.anchor)(error).into()),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(StoreError::io("read", &self.anchor)(error).into()),
+            }
         }
         let Some(mtime_ms) = self.mtime_ms()? else { return Ok(None) };
         let ours_and_dead = dead.is_some_and(|holder| holder.mtimes_ms.contains(&mtime_ms));

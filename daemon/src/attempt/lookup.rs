@@ -22,6 +22,8 @@ use crate::clock::iso;
 use crate::error::describe;
 use crate::store::{FileKey, StoreError};
 
+/// Most attempts of a list.
+const MOST_ROWS: usize = 1_000;
 /// How often, and at what distance, the lock of an attempt that has ended is looked at until it is free.
 const LOOKS: u32 = 50;
 const LOOK: Duration = Duration::from_millis(10);
@@ -223,20 +225,34 @@ pub fn list(attempts: &Attempts, verdict_dir: &Path, settings: &Settings) -> Res
     let mut rows = Vec::new();
     for place in places(verdict_dir)? {
         let Ok(log) = Log::read(&place.log()) else { continue };
-        for attempt in log.attempts() {
-            let attempt = if attempt.status() == AttemptStatus::Running {
-                match settle(attempts, &place, attempt.clone(), settings) {
-                    Ok(attempt) => attempt,
-                    Err(_) => continue,
-                }
-            } else {
-                attempt.clone()
-            };
-            rows.push(row(attempts, &place, attempt));
-        }
+        let settled =
+            log.attempts().iter().filter_map(|attempt| as_it_stands(attempts, &place, attempt, settings).ok());
+        rows.extend(settled.map(|attempt| row(attempts, &place, attempt)));
     }
     rows.sort_by(|a, b| b.started_at.cmp(&a.started_at));
+    rows.truncate(MOST_ROWS);
     Ok(rows)
+}
+
+/// Returns one attempt of a verdict directory with its repository; nothing when no log names it.
+///
+/// # Errors
+/// When the directory, the lock or the result can't be read.
+pub fn one(
+    attempts: &Attempts,
+    verdict_dir: &Path,
+    attempt_id: &str,
+    settings: &Settings,
+) -> Result<Option<AttemptRow>, LookupError> {
+    for place in places(verdict_dir)? {
+        let Ok(log) = Log::read(&place.log()) else { continue };
+        if let Some(attempt) = log.attempts().iter().find(|attempt| attempt.attempt_id == attempt_id) {
+            let found = row(attempts, &place, as_it_stands(attempts, &place, attempt, settings)?);
+            let stored = result::read(verdict_dir, attempt_id)?.map(|stored| stored.repo_path);
+            return Ok(Some(AttemptRow { repo_path: found.repo_path.or(stored), ..found }));
+        }
+    }
+    Ok(None)
 }
 
 /// Takes the running attempts of a verdict directory into the table, and settles those whose process is gone.
@@ -268,18 +284,12 @@ fn places(verdict_dir: &Path) -> Result<Vec<Place>, LookupError> {
 
 fn row(attempts: &Attempts, place: &Place, attempt: Attempt) -> AttemptRow {
     let live = attempts.live(place).filter(|live| live.attempt_id == attempt.attempt_id);
-    let stored = match attempt.status() {
-        AttemptStatus::Completed | AttemptStatus::Failed => result::read(&place.verdict_dir, &attempt.attempt_id),
-        _ => Ok(None),
-    };
     let status = attempt.status();
     let ended_at = (status != AttemptStatus::Running).then(|| attempt.last_updated_at().map(str::to_owned)).flatten();
     let terminal = attempt.terminal.as_ref();
     AttemptRow {
         status,
-        repo_path: live
-            .and_then(|live| live.repo_path)
-            .or_else(|| stored.ok().flatten().map(|stored| stored.repo_path)),
+        repo_path: live.and_then(|live| live.repo_path),
         head: attempt.start.as_ref().and_then(|start| start.head.clone()),
         started_at: attempt.start.as_ref().map(|start| start.started_at.clone()),
         ended_at,
@@ -307,11 +317,7 @@ fn find(attempts: &Attempts, request: &LookupRequest) -> Result<Found, LookupErr
         return Ok(if live_is_meant || held { Found::Unconfirmed } else { Found::Nothing });
     };
     let is_latest = latest.as_deref() == Some(target.attempt_id.as_str());
-    let attempt = if target.status() == AttemptStatus::Running {
-        settle(attempts, &place, target.clone(), &request.settings)?
-    } else {
-        target.clone()
-    };
+    let attempt = as_it_stands(attempts, &place, target, &request.settings)?;
     Ok(Found::Attempt(Box::new(attempt), is_latest))
 }
 
@@ -337,6 +343,19 @@ fn is_held(attempts: &Attempts, place: &Place, settings: &Settings) -> Result<bo
             foreign.stale_mtime(now, lock.stale()).is_none()
         }
     })
+}
+
+/// Returns an attempt as its log says, or, where that says running, as its lock says.
+fn as_it_stands(
+    attempts: &Attempts,
+    place: &Place,
+    attempt: &Attempt,
+    settings: &Settings,
+) -> Result<Attempt, LookupError> {
+    match attempt.status() {
+        AttemptStatus::Running => settle(attempts, place, attempt.clone(), settings),
+        _ => Ok(attempt.clone()),
+    }
 }
 
 /// Returns an attempt that reads running as it really stands: as it is while its lock is held, else settled as unknown.

@@ -348,6 +348,8 @@ impl Attempt {
         if let Some(verdict) = &outcome.verdict
             && let Err((class, error)) = self.write_marker(marker, verdict)
         {
+            // The new marker may stand although it could not be made durable.
+            self.withdraw(marker, &outcome);
             outcome = Outcome { class, verdict: None, error: Some(error), diagnostics: outcome.diagnostics };
         }
         let terminal_at = iso(self.clock.now());

@@ -39,7 +39,7 @@ impl Hypotheses {
 
     /// Returns the store as its file holds it.
     pub(super) fn to_text(&self) -> String {
-        store::pretty(&Value::Object(self.file.clone()))
+        crate::json::pretty(&Value::Object(self.file.clone()))
     }
 
     /// Returns the well-formed rows.

@@ -13,7 +13,11 @@ use serde_json::{Map, Value, json};
 
 use super::store::{Hypotheses, pending_checks};
 use crate::clock::{Clock, iso};
+use crate::json;
 use crate::store::{self, StoreError};
+
+/// Most JSON bytes of the hypotheses of one list.
+const MAX_LIST_BYTES: usize = 256 * 1024;
 
 /// A hypothesis operation that failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,17 +67,25 @@ pub fn record(clock: &dyn Clock, dir: &Path, arguments: HypothesisRecord) -> Res
     }
 }
 
-/// Lists the hypotheses of a session; a session without a store has none.
+/// Lists the hypotheses of a session, the latest of them when all would be too much; a session without a store has none.
 ///
 /// # Errors
 /// When the file can't be read or is no store.
 pub fn list(dir: &Path, arguments: HypothesisList) -> Result<HypothesisListAnswer, HypothesisError> {
     let hypotheses = Hypotheses::read(&path_of(dir, &arguments.session_id))?
         .unwrap_or_else(|| Hypotheses::of(arguments.session_id.as_str()));
+    let rows: Vec<_> = hypotheses.rows().collect();
+    let mut bytes = 0;
+    let fitting = rows.iter().rev().take_while(|row| {
+        bytes += json::length(row) + 1;
+        bytes <= MAX_LIST_BYTES
+    });
+    let first = rows.len() - fitting.count();
     Ok(HypothesisListAnswer {
         session_id: arguments.session_id.as_str().to_owned(),
         summary: hypotheses.counts(),
-        hypotheses: hypotheses.rows().cloned().collect(),
+        hypotheses: rows[first..].iter().map(|row| (*row).clone()).collect(),
+        truncated: (first > 0).then_some(true),
         malformed_rows: hypotheses.malformed_rows(),
     })
 }
@@ -381,7 +393,7 @@ mod tests {
         rows[0]["also"] = json!("theirs");
         rows.insert(0, json!({"id": "bad", "status": "unsure"}));
         rows.push(json!("text"));
-        fs::write(bench.path(), store::pretty(&file)).unwrap();
+        fs::write(bench.path(), json::pretty(&file)).unwrap();
 
         let answer = bench.call("hypothesis_list", json!({"sessionId": "h1"}));
         assert_eq!((&answer["malformedRows"], &answer["summary"]["total"]), (&json!(2), &json!(1)));
@@ -392,7 +404,7 @@ mod tests {
         assert_eq!(answer["malformedRows"], 2);
         file["hypotheses"][1]["required_checks"][1]["done"] = true.into();
         file["hypotheses"][1]["updatedAt"] = "2026-12-01T07:12:02.078Z".into();
-        assert_eq!(fs::read_to_string(bench.path()).unwrap(), store::pretty(&file));
+        assert_eq!(fs::read_to_string(bench.path()).unwrap(), json::pretty(&file));
     }
 
     #[test]

@@ -4,13 +4,11 @@
 //! its path no longer names.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use grounding_proto::ledger::{
-    LedgerAdd, LedgerEntry, LedgerHealth, LedgerStatusAnswer, LedgerSummary, LedgerSummaryAnswer,
-};
+use crate::error::describe;
+use grounding_proto::ledger::{LedgerAdd, LedgerEntry, LedgerStatusAnswer, LedgerSummary, LedgerSummaryAnswer};
 use sqlx::SqlitePool;
 use tokio::task::JoinHandle;
 
@@ -96,13 +94,7 @@ impl Ledgers {
             let result = reader::status(&ledger.readers, path).await;
             self.settle(ledger, result).await
         };
-        answer.await.unwrap_or_else(|error| LedgerStatusAnswer {
-            status: LedgerHealth::Error,
-            db_path: None,
-            entry_count: None,
-            last_write_at: None,
-            message: Some(with_causes(&error)),
-        })
+        answer.await.unwrap_or_else(|error| LedgerStatusAnswer::error(describe(&error)))
     }
 
     /// Closes all ledgers after their queued entries are written.
@@ -180,10 +172,4 @@ async fn close(open: Open) {
     if let Err(error) = writer_task.await {
         tracing::warn!(path = %path.display(), %error, "the ledger was not closed cleanly");
     }
-}
-
-/// Returns an error with its causes in one line.
-fn with_causes(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause: &&dyn Error| (*cause).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -224,7 +224,7 @@ fn ask_git(work_tree: &Path) -> Option<Tracked> {
     let environment = ClientEnvironment::new(Environment::of_process().variables().iter().cloned());
     let repository = Repository::at(work_tree, &environment).ok()?;
     // A file system monitor is a program that the repository may name.
-    let listing = repository.git(&["-c", "core.fsmonitor=false", "ls-files", "-s", "-z"]);
+    let listing = repository.git(&["ls-files", "-s", "-z"]);
     let listed = tokio::runtime::Handle::try_current().ok()?.block_on(listing).ok()?;
     if listed.code != Some(0) || listed.truncated {
         return None;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::plan::{COMPLETE, PHASES, guardrails, scope, slug, steps};
 use crate::clock::{Clock, iso};
+use crate::json;
 use crate::store::{self, FileKey, StoreError};
 
 /// Longest file name that file systems take, in bytes.
@@ -59,7 +60,7 @@ pub fn start(clock: &dyn Clock, dir: &Path, arguments: GroundingStart) -> Result
         let path = dir.join(format!("{id}.json"));
         // Inserted again, a key keeps its place.
         record.insert("id".to_owned(), id.into());
-        if store::create(&path, store::pretty(&Value::Object(record.clone())).as_bytes())? {
+        if store::create(&path, json::pretty(&Value::Object(record.clone())).as_bytes())? {
             return Ok(summary(&path, &record)?);
         }
         // Another session was started in the same millisecond.
@@ -312,7 +313,7 @@ mod tests {
         for step in record["steps"].as_array_mut().unwrap() {
             step["description"] = "one sentence".into();
         }
-        assert_eq!(store::pretty(&record), store::pretty(&original), "the same keys in the same order");
+        assert_eq!(json::pretty(&record), json::pretty(&original), "the same keys in the same order");
     }
 
     #[test]
@@ -393,7 +394,7 @@ mod tests {
         .unwrap();
         record.insert("id".to_owned(), "s".into());
         record.insert("theirs".to_owned(), json!({"b": 1, "a": [1.50, "x"]}));
-        let before = store::pretty(&Value::Object(record));
+        let before = json::pretty(&Value::Object(record));
         fs::write(&path, &before).unwrap();
         assert_eq!(advance(dir.path(), "s").unwrap().current_phase, "playbook-loading");
         let expected = before

@@ -215,7 +215,7 @@ impl Repository {
     /// common commit.
     ///
     /// # Errors
-    /// When git can't be run.
+    /// When git can't be run or can't tell.
     pub async fn fork_point(&self) -> Result<Option<CommitId>, RepositoryError> {
         for branch in ["origin/HEAD", "origin/master", "origin/main"] {
             let branch = format!("refs/remotes/{branch}^{{commit}}");
@@ -223,7 +223,10 @@ impl Repository {
             if found.code == Some(0) {
                 let tip = String::from_utf8_lossy(&found.stdout);
                 let base = self.git(&["merge-base", "HEAD", tip.trim()]).await?;
-                return Ok(CommitId::parse(String::from_utf8_lossy(&base.stdout).trim()));
+                return match base.code {
+                    Some(0 | 1) => Ok(CommitId::parse(String::from_utf8_lossy(&base.stdout).trim())),
+                    _ => Err(self.explain(&base.stderr)),
+                };
             }
         }
         Ok(None)
@@ -283,7 +286,9 @@ impl Repository {
     fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = process::command(&self.git, &self.environment, &self.path);
         // A file whose time alone changed is no difference, whatever the user's configuration says.
-        command.args(["--no-optional-locks", "-c", "diff.autoRefreshIndex=true"]).args(arguments);
+        // A monitor of the repository is a program of its own; a look starts none.
+        command.args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "diff.autoRefreshIndex=true"]);
+        command.args(arguments);
         command
     }
 

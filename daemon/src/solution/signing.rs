@@ -22,6 +22,7 @@ const SHORTEST_KEY_BYTES: usize = 32;
 const LARGEST_KEY_BYTES: u64 = 1024 * 1024;
 /// How long a key that is too short may be one that another program is still writing.
 const PATIENCE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(20);
 
 /// A key of at least 32 bytes.
 pub struct SigningKey(Vec<u8>);
@@ -45,8 +46,8 @@ pub enum KeyError {
     #[error("the signing key can't be used")]
     Store(#[from] StoreError),
     /// The system gave no random bytes.
-    #[error("the system gave no random bytes for a new signing key: {0}")]
-    Random(getrandom::Error),
+    #[error("the system gave no random bytes for a new signing key")]
+    Random(#[source] getrandom::Error),
 }
 
 /// What is signed: the fields of a verdict, borrowed.
@@ -90,20 +91,26 @@ pub fn read_or_create_key(path: &Path, clock: &dyn Clock) -> Result<SigningKey, 
                 store::create(path, &new_key()?)?;
             }
             Err(KeyError::Short(_)) if clock.monotonic() - started < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(20));
+                std::thread::sleep(POLL);
             }
-            Err(KeyError::Short(_)) => return replace_short_key(path),
+            Err(KeyError::Short(_)) => return replace_short_key(path, clock),
             settled => return settled,
         }
     }
 }
 
 /// Replaces a key that is too short, once, whoever asks at the same time.
-fn replace_short_key(path: &Path) -> Result<SigningKey, KeyError> {
+fn replace_short_key(path: &Path, clock: &dyn Clock) -> Result<SigningKey, KeyError> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     // A lock on the directory leaves no file behind that other programs would have to know.
     let lock = File::open(dir).map_err(StoreError::io("open", dir))?;
-    lock.lock().map_err(StoreError::io("lock", dir))?;
+    let started = clock.monotonic();
+    while let Err(error) = lock.try_lock() {
+        if clock.monotonic() - started > PATIENCE {
+            return Err(StoreError::io("lock", dir)(error.into()).into());
+        }
+        std::thread::sleep(POLL);
+    }
     if matches!(read_key(path), Err(KeyError::Short(_))) {
         store::replace(path, &new_key()?)?;
     }

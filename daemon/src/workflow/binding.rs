@@ -12,9 +12,6 @@ use super::blocker::blocker;
 use super::text::excerpt;
 use crate::solution::repository::{CommitId, Repository, RepositoryError};
 
-const DEFAULT_BRANCHES: [&str; 3] =
-    ["refs/remotes/origin/HEAD", "refs/remotes/origin/master", "refs/remotes/origin/main"];
-
 /// Most objects that an abbreviated base is looked for among.
 const CANDIDATES: usize = 64;
 
@@ -175,25 +172,14 @@ async fn is_ancestor(repository: &Repository, ancestor: &str, descendant: &str) 
 
 /// Returns where HEAD left the remote default branch; nothing without such a branch or without common history.
 async fn fork_point(repository: &Repository, notes: &mut Vec<String>) -> Option<CommitId> {
-    for branch in DEFAULT_BRANCHES {
-        let commit = format!("{branch}^{{commit}}");
-        let Ok(tip) = repository.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]).await else {
-            continue;
-        };
-        let (fork, error) = match repository.git(&["merge-base", "HEAD", &tip]).await {
-            Ok(output) if matches!(output.code, Some(0 | 1)) => {
-                (CommitId::parse(String::from_utf8_lossy(&output.stdout).trim()), None)
-            }
-            Ok(output) => (None, Some(excerpt(&String::from_utf8_lossy(&output.stderr), 200))),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        let unchecked = "the fork point from the remote default branch is unknown and was not checked";
-        if let Some(error) = error {
-            notes.push(format!("{unchecked}: {error}"));
-        } else if fork.is_none() && is_shallow(repository).await {
+    let unchecked = "the fork point from the remote default branch is unknown and was not checked";
+    match repository.fork_point().await {
+        Ok(Some(fork)) => return Some(fork),
+        Ok(None) if is_shallow(repository).await => {
             notes.push(format!("this clone is shallow, so {unchecked}; git fetch --unshallow makes it known"));
         }
-        return fork;
+        Ok(None) => {}
+        Err(error) => notes.push(format!("{unchecked}: {error}")),
     }
     None
 }

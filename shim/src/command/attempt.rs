@@ -82,9 +82,14 @@ async fn follow(client: &Client, attempt_id: &str) -> Result<(), CommandError> {
     loop {
         // Asked before the log is read, so that the last look at the log is after the end.
         let attempt: AttemptRow = client.get(&status).await?;
-        let bytes = client.get_bytes(&log).await?;
-        output::bytes(bytes.get(printed..).unwrap_or_default())?;
-        printed = printed.max(bytes.len());
+        loop {
+            let piece = client.get_bytes(&format!("{log}&from={printed}")).await?;
+            if piece.is_empty() {
+                break;
+            }
+            output::bytes(&piece)?;
+            printed += piece.len();
+        }
         if !matches!(attempt.status, AttemptStatus::Running | AttemptStatus::RunningUnconfirmed) {
             return Ok(());
         }

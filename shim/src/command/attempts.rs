@@ -39,14 +39,16 @@ impl Attempts {
     }
 }
 
-/// Returns the path with the client's verdict directory as its query.
+/// Returns the path with the client's verdict directory and stale time as its query.
 ///
 /// # Errors
 /// When the directory was refused.
 pub fn path(environment: &Environment, path: &str) -> Result<String, CommandError> {
     match environment.roots().verdicts {
         Root::Path(directory) => {
-            Ok(format!("{path}?verdicts={}", percent_encode(directory.0.as_bytes(), NON_ALPHANUMERIC)))
+            let (directory, stale_ms) =
+                (percent_encode(directory.0.as_bytes(), NON_ALPHANUMERIC), environment.settings().0.stale_ms);
+            Ok(format!("{path}?verdicts={directory}&staleMs={stale_ms}"))
         }
         Root::Refused(why) => Err(CommandError::Usage(why)),
     }
@@ -87,7 +89,7 @@ mod tests {
     fn the_verdict_directory_is_the_query() {
         let variables = vec![("SOLUTION_VERDICT_DIR".into(), "/a b/ä".into())];
         let path = path(&Environment::of_variables(variables), "/v1/attempts").unwrap();
-        assert_eq!(path, "/v1/attempts?verdicts=%2Fa%20b%2F%C3%A4");
+        assert_eq!(path, "/v1/attempts?verdicts=%2Fa%20b%2F%C3%A4&staleMs=30000");
     }
 
     #[test]

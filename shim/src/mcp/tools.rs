@@ -5,9 +5,6 @@ use std::sync::Arc;
 use grounding_proto::catalogue;
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 
-/// Tools whose second call with the same arguments changes nothing more, beside those that change nothing.
-const IDEMPOTENT: &[&str] = &["hypothesis_check_done", "hypothesis_support", "hypothesis_reset"];
-
 /// Returns all tools, in the catalogue's order.
 #[must_use]
 pub fn list() -> Vec<Tool> {
@@ -24,7 +21,7 @@ fn shown(tool: &catalogue::Tool) -> Tool {
     let annotations = ToolAnnotations::with_title(tool.title)
         .read_only(tool.read_only)
         .destructive(tool.destructive)
-        .idempotent(tool.read_only || IDEMPOTENT.contains(&tool.name))
+        .idempotent(tool.idempotent)
         .open_world(false);
     let shown = Tool::new(tool.name, tool.description, tool.input_schema.clone())
         .with_title(tool.title)

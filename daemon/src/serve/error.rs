@@ -1,0 +1,40 @@
+//! Why a daemon can't serve, in words for whoever started it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A daemon that can't serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The environment names no usable directory.
+    #[error(transparent)]
+    Environment(#[from] grounding_proto::environment::EnvironmentError),
+    /// A directory is not safe to use.
+    #[error("{} {problem}; make it a directory of yours with mode 0700, or set GROUNDING_STATE_DIR", path.display())]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong, as a predicate.
+        problem: &'static str,
+    },
+    /// A file or socket can't be made.
+    #[error("can't {doing} {}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another instance serves.
+    #[error("another groundingd holds {}", .0.display())]
+    Busy(PathBuf),
+}
+
+impl ServeError {
+    /// Returns a function that turns an I/O error about `path` into a `ServeError`.
+    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, path: path.to_owned(), source }
+    }
+}

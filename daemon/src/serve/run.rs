@@ -1,0 +1,237 @@
+//! From the environment to a serving daemon, and from a serving daemon to its end.
+//!
+//! `serve` finds everything in the environment; `run` is the daemon on what it is handed.
+
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use grounding_proto::environment::{Environment, GROUNDING_STATE_DIR};
+use grounding_proto::exit;
+use grounding_proto::wire::Root;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use rustix::net::Shutdown;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use super::instance::{self, Instance, Origin};
+use super::readiness::Readiness;
+use super::{Listener, ServeError};
+use crate::api::{self, Daemon};
+use crate::clock::SystemClock;
+use crate::error::describe;
+use crate::logging;
+
+/// How long requests in flight may take once the daemon is to end.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+/// How long the ledgers may take to close after that.
+const CLOSING: Duration = Duration::from_secs(3);
+/// How often the daemon looks whether its socket file or its executable is another one.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Serves until it is told to end.
+pub async fn serve(environment: Environment) -> ExitCode {
+    // A session of its own: a terminal's signals are not for the daemon. It fails only when it has one already.
+    let _ = rustix::process::setsid();
+    let readiness = Readiness;
+    match prepare(environment, &readiness).await {
+        Ok(end) => {
+            end.await;
+            ExitCode::from(exit::OK)
+        }
+        Err(ServeError::Busy(path)) => {
+            readiness.say("busy");
+            tracing::info!(lock = %path.display(), "another instance serves");
+            ExitCode::from(exit::OK)
+        }
+        Err(error) => {
+            let text = describe(&error);
+            tracing::error!(error = text, "can't serve");
+            readiness.say(&format!("error {}", text.replace('\n', " ")));
+            ExitCode::from(exit::FAILED)
+        }
+    }
+}
+
+async fn prepare(environment: Environment, readiness: &Readiness) -> Result<impl Future<Output = ()>, ServeError> {
+    let socket = environment.socket_path()?;
+    let origin = if environment.get(GROUNDING_STATE_DIR).is_some() { Origin::Chosen } else { Origin::Default };
+    instance::create_state_dir(&environment.state_dir()?, origin)?;
+    readiness.say("opening");
+    let instance = Instance::take(environment.instance_lock()?, &socket, readiness).await?;
+    let log = environment.log_file()?;
+    logging::start(&log, &environment).map_err(ServeError::io("write", &log))?;
+    instance::create_private(&environment.run_dir()?)?;
+
+    let daemon = Daemon::new(environment, socket.clone(), SystemClock::shared());
+    recover(&daemon, readiness).await;
+    let listener = Listener::bind(&socket)?;
+    tracing::info!(version = api::health::VERSION, pid = std::process::id(), socket = %socket.display(), "serving");
+    readiness.last("ready");
+    // Without a service manager there is nobody to tell.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    Ok(run(daemon, listener, instance))
+}
+
+/// Recovers the attempts of the default roots, and says so as long as it takes.
+async fn recover(daemon: &Daemon, readiness: &Readiness) {
+    readiness.say("recovering");
+    let Root::Path(verdicts) = daemon.environment().roots().verdicts else { return };
+    let (attempts, settings) = (daemon.attempts().clone(), daemon.environment().settings().0);
+    if !attempts.first_seen(verdicts.as_path()) {
+        return;
+    }
+    let recover = move || api::daemon::recover(&attempts, verdicts.as_path(), &settings);
+    let mut recovered = tokio::task::spawn_blocking(recover);
+    // A panic there is in the log; attempts are then settled by the lookups that ask for them.
+    while tokio::time::timeout(Duration::from_secs(1), &mut recovered).await.is_err() {
+        readiness.say("recovering");
+    }
+}
+
+/// Serves a listener until the daemon drains or a signal comes; then finishes what is in flight, bounded.
+async fn run(daemon: Daemon, mut listener: Listener, instance: Instance) {
+    let router = api::router(daemon.clone());
+    let connections = TaskTracker::new();
+    let (news_sender, mut news) = mpsc::channel(1);
+    let mut watcher = listener.watch(news_sender.clone());
+    let mut look = tokio::time::interval(LOOK);
+    tokio::spawn(drain_on_signal(daemon.clone()));
+    tokio::spawn(drain_on_upgrade(daemon.clone()));
+    loop {
+        let looked_at = tokio::select! {
+            accepted = listener.listener.accept() => {
+                match accepted {
+                    Ok((stream, _)) => accept(stream, &daemon, &router, &connections),
+                    Err(error) => {
+                        tracing::warn!(%error, "can't accept a connection");
+                        // Out of descriptors, most likely: some are given back by the connections there are.
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+                continue;
+            }
+            _ = news.recv() => listener.is_in_place(),
+            // The watch itself goes with its directory.
+            _ = look.tick() => listener.is_in_place(),
+            () = daemon.drained() => break,
+        };
+        if !looked_at {
+            match bind_again(&daemon, &instance) {
+                Ok(bound) => {
+                    listener = bound;
+                    watcher = listener.watch(news_sender.clone());
+                }
+                Err(why) => {
+                    tracing::error!(why, "the socket file vanished and can't be made again: ending");
+                    daemon.drain();
+                }
+            }
+        }
+    }
+    drop(watcher);
+    // As above.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    // Gone before the last answers: who comes now starts the next daemon instead of queueing at this one.
+    listener.remove();
+    for stream in listener.close() {
+        accept(stream, &daemon, &router, &connections);
+    }
+    connections.close();
+    let finished = async {
+        daemon.idle().await;
+        connections.wait().await;
+    };
+    if tokio::time::timeout(SHUTDOWN, finished).await.is_err() {
+        tracing::warn!("requests were still in flight at the end");
+    }
+    if tokio::time::timeout(CLOSING, daemon.ledgers().close()).await.is_err() {
+        tracing::warn!("a ledger was still in use at the end");
+    }
+    tracing::info!("ended");
+    drop(instance);
+}
+
+/// Binds the socket again whose file is gone, unless the lock file is gone too: then another instance may have it.
+fn bind_again(daemon: &Daemon, instance: &Instance) -> Result<Listener, String> {
+    if !instance.is_in_place() {
+        return Err("the instance lock's file was removed or replaced".to_owned());
+    }
+    let bind = || {
+        instance::create_private(&daemon.environment().run_dir()?)?;
+        Listener::bind(daemon.socket())
+    };
+    let listener = bind().map_err(|error: ServeError| describe(&error))?;
+    tracing::warn!("the socket file had vanished and was made again");
+    Ok(listener)
+}
+
+fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connections: &TaskTracker) {
+    let own = rustix::process::geteuid().as_raw();
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == own || peer.uid() == 0 => {}
+        Ok(peer) => {
+            tracing::warn!(uid = peer.uid(), "refused a connection of another user");
+            return;
+        }
+        Err(error) => {
+            tracing::warn!(%error, "refused a connection of an unknown user");
+            return;
+        }
+    }
+    let Ok(handle) = stream.as_fd().try_clone_to_owned() else { return };
+    let (counted, daemon) = (daemon.count_client(), daemon.clone());
+    let service = TowerToHyperService::new(router.clone());
+    // An answer is still owed after the reading side was shut.
+    let connection =
+        hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(stream), service);
+    connections.spawn(async move {
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = &mut connection => ended,
+            () = daemon.drained() => {
+                // From now on the client can't write: what it wrote before is answered, nothing else is lost halfway.
+                let _ = rustix::net::shutdown(&handle, Shutdown::Read);
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended early");
+        }
+        drop(counted);
+    });
+}
+
+async fn drain_on_signal(daemon: Daemon) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("asked to end by a signal");
+    daemon.drain();
+}
+
+/// Drains once the executable on disk is another one and nothing is in flight; the next call then starts that one.
+async fn drain_on_upgrade(daemon: Daemon) {
+    let Ok(path) = std::env::current_exe() else { return };
+    let identity = |path: &Path| path.metadata().map(|it| (it.dev(), it.ino(), it.mtime(), it.mtime_nsec())).ok();
+    let Some(born_as) = identity(&path) else { return };
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if identity(&path).is_some_and(|now| now != born_as) {
+            daemon.idle().await;
+            tracing::info!("the executable was replaced");
+            daemon.drain();
+            return;
+        }
+    }
+}
