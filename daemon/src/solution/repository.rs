@@ -305,6 +305,7 @@ impl Repository {
             return RepositoryError::NotARepository(path);
         }
         let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
-        RepositoryError::Unreadable { path, message: lines.join(" ") }
+        let message = if lines.is_empty() { "it ended without saying why".to_owned() } else { lines.join(" ") };
+        RepositoryError::Unreadable { path, message }
     }
 }

@@ -209,7 +209,8 @@ fn a_supervisor_killed_at_any_moment_leaves_one_outcome_and_a_free_lock() {
             // It died before it had a record; then nothing of it is there.
             None => assert_eq!(answered, "failed", "{answer}"),
         }
-        assert!(["completed", "unknown"].contains(&stands.as_str()), "{answer} {found}");
+        // What it is starting bears its name for a moment, and may have been killed instead: then the attempt failed.
+        assert!(["completed", "unknown", "failed"].contains(&stands.as_str()), "{answer} {found}");
         assert!(begun.elapsed() < Duration::from_secs(10), "a stale time went by");
         *outcomes.entry(answered).or_insert(0) += 1;
     }
