@@ -1,0 +1,25 @@
+//! End-to-end tests through the real binaries: one module per feature, each test in a home of its own.
+#![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
+
+mod answers;
+mod auto_start;
+mod crash;
+mod many_clients;
+mod original_files;
+mod progress;
+mod raw_lines;
+mod socket;
+mod solution;
+mod tools;
+
+/// A test file that is not declared above would never run.
+#[test]
+fn every_test_file_is_declared() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end");
+    for entry in std::fs::read_dir(directory).expect("the directory of this file") {
+        let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+        let module = name.trim_end_matches(".rs");
+        let declared = include_str!("main.rs").contains(&format!("mod {module};"));
+        assert!(declared || module == "main", "{name} is not declared in main.rs");
+    }
+}
