@@ -34,8 +34,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(15);
 /// How often a request of which nothing was written is sent again.
 const UNWRITTEN_RETRIES: u32 = 4;
-/// Idle connections that are kept.
+/// Idle connections that are kept, and for how long: a daemon that closes one just when a request is written on it would
+/// leave the outcome unknown.
 const MAX_IDLE: usize = 4;
+const MAX_IDLE_TIME: Duration = Duration::from_secs(5);
 
 /// Whether a client may start the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +143,8 @@ pub enum ClientError {
 pub struct Client {
     environment: Environment,
     start: StartPolicy,
-    idle: Mutex<Vec<Connection>>,
+    /// Idle connections, and when they were last used.
+    idle: Mutex<Vec<(Instant, Connection)>>,
     /// The last failed start, for when the note on disk can't be written.
     failure: Mutex<Option<(Instant, String)>>,
 }
@@ -319,14 +322,14 @@ impl Client {
 
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(Connection::is_open);
-        idle.pop()
+        idle.retain(|(since, connection)| connection.is_open() && since.elapsed() < MAX_IDLE_TIME);
+        idle.pop().map(|(_, connection)| connection)
     }
 
     fn keep(&self, connection: Connection) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if connection.is_open() && idle.len() < MAX_IDLE {
-            idle.push(connection);
+            idle.push((Instant::now(), connection));
         }
     }
 

@@ -5,7 +5,6 @@
 //! holds the start lock.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use grounding_proto::environment::Environment;
@@ -56,7 +55,7 @@ pub enum StartError {
 /// When it did not get ready; the error has its own words where it left any.
 pub async fn start(environment: &Environment, state: &State) -> Result<(), StartError> {
     let program = process::sibling(environment, process::DAEMON)?;
-    let spawned = process::daemon(&program).stdout(Stdio::piped()).spawn();
+    let spawned = process::daemon(&program, environment).spawn();
     let mut child = spawned.map_err(|source| StartError::Spawn { program, source })?;
     let died = || StartError::Died { log: state.log_file() };
     let pid = child.id().unwrap_or_default();

@@ -46,11 +46,12 @@ pub fn is_executable(path: &Path) -> bool {
 
 /// Returns the command that starts the daemon: its stdout is the readiness pipe, nothing else is shared with it.
 ///
-/// The environment is passed on; descriptors from 3 up are marked to be closed, in case this process was handed some.
+/// The client's environment is passed on; descriptors from 3 up are marked to be closed, in case this process was handed some.
 #[must_use]
-pub fn daemon(program: &Path) -> tokio::process::Command {
+pub fn daemon(program: &Path, environment: &Environment) -> tokio::process::Command {
     close_fds::set_fds_cloexec(3, &[]);
     let mut command = plain(program);
+    command.env_clear().envs(environment.variables().iter().cloned());
     command.arg("serve").current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.into()
 }
@@ -60,4 +61,43 @@ pub fn daemon(program: &Path) -> tokio::process::Command {
 #[expect(clippy::disallowed_methods, reason = "the one place that makes a command")]
 pub fn plain(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
+}
+
+/// A short program that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It can't be started.
+    #[error("can't start `{command}`")]
+    Start {
+        /// The command line.
+        command: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It ended with an error.
+    #[error("`{command}` failed: {output}")]
+    Failed {
+        /// The command line.
+        command: String,
+        /// What it printed.
+        output: String,
+    },
+}
+
+/// Runs a program without stdin to its end and returns what it printed on stdout; it is killed when the future is dropped.
+///
+/// # Errors
+/// When it can't be started or fails.
+pub async fn run(mut command: Command) -> Result<String, RunError> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let shown = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    command.stdin(Stdio::null());
+    let output = tokio::process::Command::from(command).kill_on_drop(true).output().await;
+    let output = output.map_err(|source| RunError::Start { command: shown.clone(), source })?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(stdout);
+    }
+    let said = format!("{}{stdout}", String::from_utf8_lossy(&output.stderr));
+    Err(RunError::Failed { command: shown, output: format!("{} ({})", said.trim(), output.status) })
 }

@@ -21,6 +21,8 @@ use super::envelope::Envelope;
 /// Longest line that is read, in bytes; half of what the daemon takes, because a call grows by its context.
 pub const MAX_LINE_BYTES: usize = MAX_BODY_BYTES / 2;
 
+const UNREADABLE: &str = "the message can't be read: it is not valid JSON, or nested deeper than 127 levels";
+
 /// Room for a line that is kept between messages, in bytes.
 const KEPT_LINE_BYTES: usize = 64 * 1024;
 
@@ -144,7 +146,7 @@ fn complain(line: &[u8]) -> Understood {
         let mut envelope = Envelope::default();
         envelope.feed(line);
         return match envelope.request_id() {
-            Some(id) => Understood::Answer(error(Some(id), ErrorCode::PARSE_ERROR, "the message is not valid JSON")),
+            Some(id) => Understood::Answer(error(Some(id), ErrorCode::PARSE_ERROR, UNREADABLE)),
             None => Understood::Nothing,
         };
     };
@@ -160,6 +162,11 @@ fn complain(line: &[u8]) -> Understood {
         (None, _) => invalid(answerable, "a request needs a method"),
         (Some(_), Some(id)) if !id.is_string() && !id.is_i64() => {
             invalid(answerable, "the id of a request must be a string or a whole number of at most 64 bits")
+        }
+        (Some(method), Some(_)) if message.get("jsonrpc").is_some_and(|version| version == "2.0") => {
+            let name = method.as_str().unwrap_or("a request");
+            let text = format!("{name}: params must be an object of the form that the protocol gives them");
+            Understood::Answer(error(answerable, ErrorCode::INVALID_PARAMS, &text))
         }
         (Some(_), Some(_)) => invalid(answerable, "the request is not JSON-RPC 2.0: it needs \"jsonrpc\":\"2.0\""),
     }
@@ -274,6 +281,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, json!(1.5), -32600),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Value::Null, -32600),
             (r#"{"id":3,"method":"ping"}"#, json!(3), -32600),
+            (r#"{"jsonrpc":"2.0","id":6,"method":"ping","params":[]}"#, json!(6), -32602),
+            (r#"{"jsonrpc":"2.0","id":7,"method":1}"#, json!(7), -32602),
             (r#"{"jsonrpc":"2.0","id":4}"#, json!(4), -32600),
             (r"[1,2]", Value::Null, -32600),
             (r"7", Value::Null, -32600),
