@@ -12,7 +12,11 @@ use grounding_proto::solution::SolutionGateAnswer;
 use grounding_proto::wire::{OsText, Root};
 
 use crate::attempt::{guard, supervisor};
+use crate::battery;
+use crate::battery::run::Progress;
+use crate::battery::screen::{self, Screen};
 use crate::clock::SystemClock;
+use crate::error::describe;
 use crate::process::ClientEnvironment;
 use crate::serve;
 use crate::solution::gate::{self, GateRequest};
@@ -40,8 +44,31 @@ enum Verb {
     },
     /// Tell whether a solution may be called done, without a daemon.
     Gate(Gate),
+    /// Check a repository with the built-in preflight.
+    Preflight {
+        #[command(subcommand)]
+        verb: PreflightVerb,
+    },
     /// Tell what stands of a verdict: signature, id, HEAD and working tree, without a daemon.
     Verify(Gate),
+}
+
+#[derive(Debug, Subcommand)]
+enum PreflightVerb {
+    /// Run every check and say whether the repository is ready.
+    ///
+    /// Exit code 0: ready; 1: not ready; 2: the checks could not be run.
+    Run(PreflightRun),
+}
+
+#[derive(Debug, clap::Args)]
+struct PreflightRun {
+    /// The repository; the working directory by default.
+    #[arg(default_value = ".")]
+    repo: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -67,6 +94,9 @@ pub fn main(environment: Environment) -> ExitCode {
         Verb::Serve => with_runtime(Threads::Few, serve::serve(environment)),
         Verb::Supervise => with_runtime(Threads::One, supervisor::supervise(SystemClock::shared())),
         Verb::Gate(arguments) => with_runtime(Threads::One, gate(environment, arguments)),
+        Verb::Preflight { verb: PreflightVerb::Run(arguments) } => {
+            with_runtime(Threads::Few, preflight(environment, arguments))
+        }
         Verb::Verify(arguments) => with_runtime(Threads::One, gate(environment, arguments)),
     }
 }
@@ -122,6 +152,37 @@ async fn gate(environment: Environment, arguments: Gate) -> ExitCode {
     // A reader that is gone has what it wanted.
     let _ = writeln!(std::io::stdout(), "{text}");
     ExitCode::from(if answer.allowed { exit::OK } else { exit::NEGATIVE })
+}
+
+async fn preflight(environment: Environment, arguments: PreflightRun) -> ExitCode {
+    let screen = Screen::default();
+    let report = async {
+        let repo = std::path::absolute(&arguments.repo).map_err(|error| error.to_string())?;
+        let heard = |progress: Progress<'_>| screen.hear(&progress);
+        let clock = SystemClock::shared();
+        let run = battery::run::run(&repo, &environment, clock.as_ref(), &heard);
+        tokio::select! {
+            report = run => report.map_err(|error| describe(&error)),
+            () = screen.spin() => Err("the screen ended".to_owned()),
+        }
+    };
+    let report = report.await;
+    screen.clear();
+    match report {
+        Ok(report) => {
+            let json = || serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+            let text = if arguments.json { json() } else { screen::summary(&report) };
+            let mut stdout = std::io::stdout();
+            // A reader that is gone has what it wanted.
+            let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+            ExitCode::from(if report.ready { exit::OK } else { exit::NEGATIVE })
+        }
+        Err(why) => {
+            complain(&format!("error: {why}"));
+            // What a preflight says by 2 is not for `exit` to say otherwise.
+            ExitCode::from(exit::USAGE)
+        }
+    }
 }
 
 fn shown(answer: &SolutionGateAnswer) -> String {

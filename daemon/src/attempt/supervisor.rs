@@ -28,9 +28,6 @@ use crate::solution::repository::{CommitId, Repository, RepositoryError, TreeSta
 use crate::solution::{preflight, signing, verdict};
 use crate::store::{self, FileKey};
 
-/// Which program checked, as the marker says.
-const SOURCE: &str = "preflight";
-
 /// What a supervisor is asked to do; sent through its stdin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -264,15 +261,16 @@ impl Attempt {
         if let Err(error) = signing::read_or_create_key(&key_path, self.clock.as_ref()) {
             return Outcome::failed(describe(&error), not_run());
         }
-        let program = match preflight::find(&self.environment, self.job.cwd.as_path()) {
-            Ok(program) => program,
+        let preflight = match preflight::find(&self.environment, self.job.cwd.as_path()) {
+            Ok(preflight) => preflight,
             Err(error) => return Outcome::failed(describe(&error), not_started(&describe(&error))),
         };
         let Some(stderr_log) = result::log_path(verdict_dir, &self.job.attempt_id) else {
             return Outcome::failed("the attempt is not named by a UUID", not_run());
         };
         let request = PreflightRun {
-            program: Path::new(&program.path),
+            program: &preflight.program,
+            verb: preflight.kind.verb(),
             repo_path: self.job.repo_path.as_path(),
             cwd: self.job.cwd.as_path(),
             environment: &self.environment,
@@ -282,7 +280,7 @@ impl Attempt {
         let (payload, execution) = run::run(request, self.stop.clone()).await;
         let accepted = preflight::accept(&payload, &execution);
         let mut diagnostics = diagnostics::assess(payload, execution);
-        diagnostics.preflight = Some(program);
+        diagnostics.preflight = Some(preflight.described);
         let core = match accepted {
             Ok(core) => core,
             Err(error) => return Outcome::failed(error, diagnostics),
@@ -297,10 +295,10 @@ impl Attempt {
             }
         }
         diagnostics.policy_files_changed = repository.policy_files_changed().await;
-        self.judge(core, &before.head, diagnostics)
+        self.judge(core, preflight.kind.source(), &before.head, diagnostics)
     }
 
-    fn judge(&self, core: preflight::Core, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
+    fn judge(&self, core: preflight::Core, source: &str, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
         let class = if core.ready { OutcomeClass::Ready } else { OutcomeClass::NotReady };
         let verdict = Verdict {
             id: self.job.id.clone(),
@@ -309,7 +307,7 @@ impl Attempt {
             confidence: core.confidence,
             blockers: core.blockers,
             timestamp: iso(self.clock.now()),
-            source: SOURCE.to_owned(),
+            source: source.to_owned(),
         };
         Outcome { class, verdict: Some(verdict), error: None, diagnostics }
     }
