@@ -40,7 +40,7 @@ fn cargo(project: &Project<'_>) -> Planned {
 fn node_packages(project: &Project<'_>, node: &Node) -> Planned {
     let program = node.manager.program();
     let (command, judge): (_, Judge) = match node.manager {
-        Manager::Npm => ("npm audit --json --fetch-retries=1 --fetch-timeout=30000", npm_audit),
+        Manager::Npm => ("npm audit --json --fetch-retries=0 --fetch-timeout=30000", npm_audit),
         Manager::Pnpm => ("pnpm audit --json", npm_audit),
         Manager::Yarn if project.has(".yarnrc.yml") => {
             ("yarn npm audit --all --recursive --severity high --json", yarn_berry)

@@ -252,12 +252,12 @@ impl Project<'_> {
 #[must_use]
 pub fn missing_tool(environment: &ClientEnvironment, kind: Kind, name: &str, tool: &str) -> Outcome {
     let path = environment.get("PATH").map_or_else(|| "unset".to_owned(), |path| path.display().to_string());
-    let why = format!("{tool} was not found on PATH ({path})");
-    let mut outcome = Outcome::skip(name, kind, why.clone());
+    let why = format!("{tool} was not found on PATH");
+    let mut outcome = Outcome::skip(name, kind, &why);
     if matches!(kind, Kind::Lint | Kind::Typecheck | Kind::Test) {
-        outcome.blockers.push(format!("{name} could not run: {why}"));
+        outcome.blockers.push(format!("{name} could not run: {why} ({path})"));
     }
-    outcome
+    outcome.with_details(vec![format!("PATH is {path}")])
 }
 
 #[cfg(test)]

@@ -106,7 +106,8 @@ impl Step {
         let ended = command::run(request).await;
         let mut outcome = self.outcome(&ended, environment);
         outcome.check.duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
-        outcome.check.details = details(&outcome, &ended, log);
+        let details = details(&outcome, &ended, log);
+        outcome.check.details.extend(details);
         outcome
     }
 

@@ -3,6 +3,7 @@
 
 mod answers;
 mod auto_start;
+mod battery;
 mod crash;
 mod many_clients;
 mod original_files;

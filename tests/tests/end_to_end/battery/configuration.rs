@@ -1,0 +1,103 @@
+//! What steers the battery: its command line, and a configuration that HEAD does not have.
+
+use std::process::Stdio;
+
+use grounding_tests::TestEnvironment;
+use grounding_tests::environment::shown;
+
+use super::{battery, check, lines};
+
+#[test]
+fn a_configuration_that_head_does_not_have_blocks_whatever_git_state_says() {
+    let environment = TestEnvironment::new();
+    let repository = environment.repository("repo");
+    let lenient =
+        r#"{"checks": {"gitState": false, "commitConvention": false, "tdd": false}, "commands": {"lint": ["true"]}}"#;
+    repository.write(".preflight.json", lenient);
+    let (code, untracked) = battery(&environment, &repository);
+    assert_eq!((code, lines(&untracked, "blockers").contains("is not in HEAD")), (1, true), "{untracked:#}");
+    repository.git(&["add", "--all"]);
+    assert_eq!(battery(&environment, &repository).0, 1, "an added file is not in HEAD either");
+
+    repository.commit("chore: configure");
+    let (code, committed) = battery(&environment, &repository);
+    assert_eq!((code, lines(&committed, "blockers").as_str()), (0, ""), "{committed:#}");
+
+    repository.write(".preflight.json", r#"{"checks": {"gitState": false}, "commands": {"lint": ["true"]}}"#);
+    repository.git(&["update-index", "--assume-unchanged", ".preflight.json"]);
+    let (code, hidden) = battery(&environment, &repository);
+    assert_eq!((code, lines(&hidden, "blockers").contains("differs from HEAD")), (1, true), "{hidden:#}");
+
+    std::fs::remove_file(repository.path().join(".preflight.json")).expect("removed");
+    let (code, removed) = battery(&environment, &repository);
+    assert_eq!((code, lines(&removed, "blockers").contains("was removed")), (1, true), "{removed:#}");
+}
+
+#[test]
+fn a_log_directory_inside_the_repository_is_not_used_and_nothing_is_written_there() {
+    let environment = TestEnvironment::new();
+    let repository = environment.repository("repo");
+    repository
+        .write(".preflight.json", r#"{"logDir": ".preflight-logs", "commands": {"lint": ["echo seen; exit 1"]}}"#);
+    repository.commit("chore: configure");
+    let before = listing(repository.path());
+    let (_, answer) = battery(&environment, &repository);
+    assert!(lines(&answer, "limitations").contains("`logDir`"), "{answer:#}");
+    assert_eq!(listing(repository.path()), before);
+    let details = check(&answer, "lint:1")["details"].as_array().expect("details").clone();
+    let log = details[0].as_str().and_then(|line| line.strip_prefix("full output: ")).expect("the log is named");
+    assert_eq!(std::fs::read_to_string(log).expect("the log"), "seen\n");
+    assert_eq!(details[1], "seen");
+}
+
+/// All files below a directory, with their sizes and times.
+fn listing(directory: &std::path::Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let metadata = entry.metadata().expect("metadata");
+        found.push(format!("{:?} {} {:?}", entry.path(), metadata.len(), metadata.modified().expect("a time")));
+        if metadata.is_dir() {
+            found.extend(listing(&entry.path()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn exit_code_2_is_for_what_is_no_repository_and_for_bad_usage() {
+    let environment = TestEnvironment::new();
+    std::fs::create_dir(environment.path("plain")).expect("a directory");
+    for (arguments, said) in [
+        (&["preflight", "run", "plain", "--json"][..], "not inside a git repository"),
+        (&["preflight", "run", "gone", "--json"], "is not a directory"),
+        (&["preflight", "run", "--bogus"], "--bogus"),
+        (&["preflight"], "Usage"),
+    ] {
+        let output = environment.groundingctl(arguments);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {}", shown(&output));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{arguments:?}: {}", shown(&output));
+    }
+}
+
+#[test]
+fn people_see_a_line_for_each_check_and_a_summary() {
+    let environment = TestEnvironment::new();
+    let repository = environment.repository("repo");
+    repository.write(".preflight.json", r#"{"commands": {"lint": ["true"], "test": ["echo why; exit 1"]}}"#);
+    repository.commit("chore: configure");
+    let mut command = environment.command(grounding_tests::binaries::groundingctl());
+    command.args(["preflight", "run"]).current_dir(repository.path()).stdin(Stdio::null());
+    let output = command.output().expect("groundingctl starts");
+    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+    let (data, talk) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        data.starts_with("not ready (confidence ") && data.contains("test:1 failed") && data.contains("why"),
+        "{data}"
+    );
+    for line in ["pass  lint:1 ", "FAIL  test:1 ", "pass  clean-worktree "] {
+        assert!(talk.contains(line), "{line}: {talk}");
+    }
+    assert!(!talk.contains('\u{1b}'), "no terminal, no escape sequences: {talk}");
+}
