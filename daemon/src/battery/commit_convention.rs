@@ -20,7 +20,9 @@ pub async fn check(repository: &Repository, branch: &Branch) -> Result<Outcome, 
         None => ("HEAD".to_owned(), RECENT_COMMITS),
     };
     let count = format!("--max-count={most}");
-    let listed = repository.ask(&["log", "--no-merges", "--no-color", &count, "--format=%h %s", &range, "--"]).await?;
+    let listed = repository
+        .ask(&["log", "--no-merges", "--no-color", "--no-show-signature", &count, "--format=%h %s", &range, "--"])
+        .await?;
     let odd: Vec<_> = listed.lines().filter(|line| !is_conventional(subject(line))).collect();
     if odd.is_empty() {
         return Ok(Outcome::pass("commit-convention", Kind::CommitConvention));

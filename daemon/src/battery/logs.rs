@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::configuration::FILE;
+use crate::store;
 
 /// What the directories of runs are called.
 const PREFIX: &str = "run-";
@@ -18,7 +19,8 @@ const LEAST_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 #[error("can't make a directory for logs in {}", directory.display())]
 pub struct LogError {
     directory: PathBuf,
-    source: std::io::Error,
+    #[source]
+    source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 /// The logs of one run.
@@ -78,10 +80,11 @@ impl Logs {
 
     fn create_in(directory: &Path) -> Result<Self, LogError> {
         let error = |source| LogError { directory: directory.to_owned(), source };
-        std::fs::create_dir_all(directory).map_err(error)?;
+        // Missing parents are for their owner alone, as the state directory must be.
+        store::ensure_dir(directory).map_err(|source| error(source.into()))?;
         prune(directory);
-        // The directory is made for its owner alone.
-        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(directory).map_err(error)?;
+        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(directory);
+        let made = made.map_err(|source| error(source.into()))?;
         Ok(Self { directory: made.keep() })
     }
 }

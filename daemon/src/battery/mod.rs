@@ -14,6 +14,7 @@ pub mod files;
 pub mod glob;
 pub mod logs;
 pub mod project;
+pub mod read;
 pub mod step;
 
 pub mod audit;

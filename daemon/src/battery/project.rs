@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::read::{Content, read};
 use super::report::{Kind, Outcome};
 use super::step::{Judge, Planned, Step, by_exit};
 use crate::process::{self, ClientEnvironment};
@@ -164,9 +165,11 @@ impl Project<'_> {
     /// Returns the text of a file in the directory; nothing when it is not there, too large, or no text.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<String> {
-        let path = self.directory.join(name);
-        let metadata = path.metadata().ok().filter(|it| it.is_file() && it.len() <= MOST_MANIFEST_BYTES);
-        metadata.and_then(|_| std::fs::read_to_string(path).ok())
+        // A manifest may be a symlink, as in some monorepos.
+        let path = self.directory.join(name).canonicalize().ok()?;
+        let mut bytes = Vec::new();
+        let read = read(&path, MOST_MANIFEST_BYTES, &mut bytes).ok()?;
+        (read == Content::Whole).then(|| String::from_utf8(bytes).ok())?
     }
 
     /// Returns whether a file in the directory holds the text.

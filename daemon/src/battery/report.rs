@@ -247,7 +247,8 @@ mod tests {
     fn confidence_is_what_passed_of_what_ran() {
         use Kind::{Audit, GitState, Lint, Test};
         use Status::{Acknowledged, Fail, Pass, Skip, Warn};
-        let cases: &[(&[(Kind, Status)], usize, f64)] = &[
+        type Ran<'a> = &'a [(Kind, Status)];
+        let cases: &[(Ran<'_>, usize, f64)] = &[
             (&[], 0, 0.0),
             (&[(Lint, Skip)], 0, 0.0),
             (&[(Lint, Pass)], 0, 1.0),

@@ -3,6 +3,8 @@
 //! git is asked first, before any command of the repository runs. Commands that do not test run side by side; tests
 //! run alone after them. Nothing is written inside the repository.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -14,6 +16,7 @@ use super::files::{self, Branch, Files};
 use super::glob::PathList;
 use super::logs::{LogError, LogPlaces, Logs};
 use super::project::{Ecosystem, Project};
+use super::read::{self, Content};
 use super::report::{self, Check, Kind, Notes, Outcome, Report, Status};
 use super::step::{Planned, Step};
 use super::{audit, commit_convention, custom, git_state, lint, secret_detection, tdd, test, typecheck};
@@ -23,6 +26,10 @@ use crate::solution::repository::{Repository, RepositoryError};
 
 /// The kinds whose commands follow from what the repository holds.
 const COMMAND_KINDS: [Kind; 4] = [Kind::Lint, Kind::Typecheck, Kind::Test, Kind::Audit];
+
+/// Largest configuration that is read, and largest source that is asked whether it holds tests, in bytes.
+const MOST_CONFIGURATION_BYTES: u64 = 1024 * 1024;
+const MOST_SOURCE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// An evaluation that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +73,7 @@ pub async fn run(
     let client = ClientEnvironment::new(environment.variables().iter().cloned());
     let here = Repository::at(path, &client)?;
     here.head().await?;
-    let root = PathBuf::from(here.ask(&["rev-parse", "--show-toplevel"]).await?);
+    let root = root(&here).await?;
     let (configuration, mut notes) = configure(&here, path).await?;
 
     let repository = Repository::at(&root, &client)?;
@@ -97,30 +104,44 @@ pub async fn run(
     Ok(report::conclude(outcomes, notes, duration_ms, timestamp))
 }
 
+/// Returns the root of the working tree, whatever bytes its path holds.
+async fn root(here: &Repository) -> Result<PathBuf, RepositoryError> {
+    let shown = here.git(&["rev-parse", "--show-toplevel"]).await?;
+    let path = shown.stdout.strip_suffix(b"\n").unwrap_or(&shown.stdout);
+    if shown.code != Some(0) || path.is_empty() {
+        let message = "it has no working tree".to_owned();
+        return Err(RepositoryError::Unreadable { path: here.path().to_owned(), message });
+    }
+    Ok(PathBuf::from(OsStr::from_bytes(path)))
+}
+
 /// Reads the configuration, and blocks on one that HEAD does not have: it would steer what it is judged by.
 async fn configure(here: &Repository, path: &Path) -> Result<(Configuration, Notes), RunError> {
     let file = path.join(FILE);
     let committed = format!("HEAD:./{FILE}");
     let committed = here.git(&["rev-parse", "--verify", "--quiet", &committed]).await?;
     let committed = (committed.code == Some(0)).then(|| String::from_utf8_lossy(&committed.stdout).trim().to_owned());
-    let is_link = file.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-    let bytes = match std::fs::read(&file) {
-        Ok(bytes) => Some(bytes),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_link => None,
+    let mut bytes = Vec::new();
+    let read = match read::read(&file, MOST_CONFIGURATION_BYTES, &mut bytes) {
+        Ok(read) => Some(read),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(source) => return Err(RunError::Configuration { path: file, source }),
     };
-    let Some(bytes) = bytes else {
-        let mut notes = Notes::default();
-        if committed.is_some() {
-            notes.blockers.push(format!("{FILE} is in HEAD and was removed from the working tree"));
-        }
-        return Ok((Configuration::default(), notes));
+    let blocked = |why: &str| {
+        let notes = Notes { blockers: vec![format!("{FILE} {why}")], ..Notes::default() };
+        Ok((Configuration::default(), notes))
     };
+    match read {
+        None if committed.is_some() => return blocked("is in HEAD and was removed from the working tree"),
+        None => return Ok((Configuration::default(), Notes::default())),
+        Some(Content::NoFile) => return blocked("is no regular file"),
+        Some(Content::TooLarge) => return blocked("is over 1 MiB"),
+        Some(Content::Whole) => {}
+    }
     let (configuration, mut notes) = configuration::parse(&bytes);
     // Asked by content: flags in the index can hide a change from `status`.
     let present = here.ask(&["hash-object", "--", FILE]).await?;
     match committed {
-        _ if is_link => notes.blockers.push(format!("{FILE} is a symlink; make it a file")),
         None => {
             notes.blockers.push(format!("{FILE} is not in HEAD: commit it, so that what steers the checks is reviewed"))
         }
@@ -223,8 +244,10 @@ impl Evaluation<'_> {
 
     /// Rust's sources may hold their own tests.
     fn holds_tests(&self, file: &str) -> bool {
-        let read = || std::fs::read_to_string(self.root.join(file)).unwrap_or_default();
-        file.ends_with(".rs") && read().contains("#[cfg(test)]")
+        let mut bytes = Vec::new();
+        file.ends_with(".rs")
+            && read::read(&self.root.join(file), MOST_SOURCE_BYTES, &mut bytes).is_ok_and(|it| it == Content::Whole)
+            && memchr::memmem::find(&bytes, b"#[cfg(test)]").is_some()
     }
 
     /// Returns where commands run: below the repository, symlinks resolved.

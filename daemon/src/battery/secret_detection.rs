@@ -3,16 +3,12 @@
 //! Only regular files below the root are read, in bounded memory, never through a symlink. A secret itself is in no
 //! message: a place and a rule name it.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use rustix::fs::{Mode, OFlags};
+use std::sync::{Mutex, PoisonError};
 
 use super::glob::PathList;
+use super::read::{Content, read};
 use super::report::{Kind, Outcome, Status};
 use super::secret_rules::{self, Hit};
 
@@ -113,8 +109,8 @@ fn outcome(mut tally: Tally) -> Outcome {
 }
 
 fn look(path: &Path, buffer: &mut Vec<u8>) -> Looked {
-    match read(path, buffer) {
-        Ok(Some(Content::Whole)) => {
+    match read(path, MOST_BYTES, buffer) {
+        Ok(Content::Whole) => {
             let probe = &buffer[..buffer.len().min(PROBE)];
             if memchr::memchr(0, probe).is_some() {
                 Looked::Binary
@@ -122,33 +118,11 @@ fn look(path: &Path, buffer: &mut Vec<u8>) -> Looked {
                 Looked::Searched(secret_rules::scan(buffer))
             }
         }
-        Ok(Some(Content::Huge)) => Looked::Huge,
-        Ok(None) => Looked::Nothing,
+        Ok(Content::TooLarge) => Looked::Huge,
+        Ok(Content::NoFile) => Looked::Nothing,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Looked::Nothing,
         Err(_) => Looked::Unreadable,
     }
-}
-
-enum Content {
-    Whole,
-    Huge,
-}
-
-fn read(path: &Path, buffer: &mut Vec<u8>) -> std::io::Result<Option<Content>> {
-    // A pipe must not be waited for, and a symlink's target is searched under its own name.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(opened) => File::from(opened),
-        Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let metadata = opened.metadata()?;
-    if !metadata.is_file() {
-        return Ok(None);
-    }
-    buffer.clear();
-    opened.take(MOST_BYTES + 1).read_to_end(buffer)?;
-    Ok(Some(if buffer.len() as u64 > MOST_BYTES { Content::Huge } else { Content::Whole }))
 }
 
 #[cfg(test)]
@@ -175,14 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_file_is_counted_and_a_pipe_never_waited_for() {
+    fn a_huge_file_is_counted() {
         let dir = tempfile::tempdir().unwrap();
-        let huge = File::create(dir.path().join("huge")).unwrap();
-        huge.set_len(MOST_BYTES + 1).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, dir.path().join("pipe"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)
-            .unwrap();
-        let files = ["huge", "pipe"].map(str::to_owned);
-        let outcome = check(dir.path(), &files, &PathList::parse(&[]).0);
+        std::fs::File::create(dir.path().join("huge")).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        let outcome = check(dir.path(), &["huge".to_owned()], &PathList::parse(&[]).0);
         assert_eq!(outcome.check.status, Status::Pass);
         assert!(outcome.limitations[0].contains("1 files over"), "{outcome:?}");
     }

@@ -25,7 +25,7 @@ const fn rule(id: &'static str, words: &'static [&'static str], pattern: &'stati
 const RULES: &[Rule] = &[
     rule(
         "private-key",
-        &["-----begin"],
+        &["private key-----", "private key block-----"],
         r#"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\s|\\[nr]|["'+,|]|(?:Proc-Type|DEK-Info|Version|Comment):[^\r\n\\]*)*(?P<secret>[A-Za-z0-9+/=]{32,})"#,
     ),
     rule("age-secret-key", &["age-secret-key-1"], r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
@@ -95,6 +95,9 @@ const RULES: &[Rule] = &[
     },
 ];
 
+/// The rule whose secrets go on over several lines.
+const KEY_RULE: usize = 0;
+
 /// Assignments to names that speak of secrets; judged by how random the value looks.
 const ASSIGNMENT: &str = r#"(?i)(?P<name>[A-Z0-9_.-]{0,40}(?:secret|token|passw(?:or)?d|passwd|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|encryption[_-]?key|signing[_-]?key|credential)[A-Z0-9_-]{0,40})["'\]]{0,2}\s*(?:=>|:=|==?|:)\s*(?:[bru]{0,2}["'`](?P<quoted>[^"'`\s\\]{12,200})["'`]|(?P<bare>[A-Z0-9_+/=~-]{16,200})(?:[\s,;]|$))"#;
 
@@ -153,6 +156,9 @@ const HARMLESS_NAMES: &[&str] = &[
     "param",
     "tokenizer",
     "endpoint",
+    "next",
+    "page",
+    "continu",
 ];
 
 /// What stands where a secret would be in documentation, templates and tests.
@@ -172,7 +178,9 @@ const PLACEHOLDERS: &[&str] = &[
     "replace",
     "insert",
     "****",
-    "....",
+    "...",
+    "a-z",
+    "0-9]",
     "----",
     "${",
     "{{",
@@ -261,11 +269,15 @@ impl Scanner {
                 continue;
             }
             let window = window(bytes, found.start());
-            let several_lines = owner == 0;
-            let end = if several_lines { (found.start() + 2 * AFTER).min(bytes.len()) } else { window.end };
+            let end = if owner == KEY_RULE { (found.start() + 2 * AFTER).min(bytes.len()) } else { window.end };
             looked[owner] = if window.whole { window.end.max(found.end()) } else { found.end() };
             let text = &bytes[window.start..end];
-            let holds = if owner == RULES.len() { self.assigns(text) } else { self.matches(owner, text) };
+            let holds = match owner {
+                _ if owner == RULES.len() => self.assigns(text),
+                // The key must be this header's own, and no later one's.
+                KEY_RULE => self.matches(owner, text, found.start() - window.start),
+                owner => self.matches(owner, text, text.len()),
+            };
             if holds && !is_reviewed(&bytes[window.start..window.end]) {
                 line += memchr::memchr_iter(b'\n', &bytes[counted..found.start()]).count() as u64;
                 counted = found.start();
@@ -278,8 +290,12 @@ impl Scanner {
         hits
     }
 
-    fn matches(&self, index: usize, text: &[u8]) -> bool {
+    /// Tries a rule on a text; a match must begin before `latest`.
+    fn matches(&self, index: usize, text: &[u8], latest: usize) -> bool {
         self.patterns[index].captures_iter(text).any(|found| {
+            if found.get(0).is_none_or(|whole| whole.start() > latest) {
+                return false;
+            }
             let secret = found.name("secret").or_else(|| found.get(0)).map_or(&b""[..], |it| it.as_bytes());
             !is_placeholder(secret) && entropy(secret) >= RULES[index].least_entropy
         })

@@ -46,7 +46,7 @@ fn secrets() -> Vec<(&'static str, String)> {
             key(&private("RSA "), 5).replacen('\n', "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,00\n\n", 1),
         ),
         ("pgp key", key(&format!("PGP {} BLOCK", "PRIVATE KEY"), 6)),
-        ("age key", format!("{}{}", "AGE-SECRET-KEY-", format!("1{}", noise(7, BASE32, 58)))),
+        ("age key", format!("{}{}", "AGE-SECRET-KEY-1", noise(7, BASE32, 58))),
         ("aws key id", format!("aws_access_key_id = {}{}", "AKIA", noise(8, BASE32, 16))),
         ("aws session key id", format!("id: {}{}", "ASIA", noise(9, BASE32, 16))),
         ("aws secret", format!("aws_secret_access_key = {}", noise(10, BASE64, 40))),
@@ -173,6 +173,26 @@ fn no_input_is_too_odd() {
             assert_eq!(scan(&vec![byte; length]), []);
         }
     }
-    assert_eq!(scan(b"-----BEGIN"), []);
-    assert_eq!(scan(b"token="), []);
+    for text in ["-----BEGIN", "token=", "private key-----", "-----BEGIN PRIVATE KEY-----"] {
+        assert_eq!(scan(text.as_bytes()), []);
+    }
+}
+
+#[test]
+fn a_header_without_a_key_is_not_the_key_after_it() {
+    let (_, key) = secrets().swap_remove(1);
+    let text = format!("starts_with(\"{}\")\n\n{key}", key.lines().next().unwrap());
+    assert_eq!(scan(text.as_bytes()), [Hit { line: 3, rule: "private-key" }]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_mixture_of_words_and_bytes_is_scanned(parts in proptest::collection::vec((0..200_usize, proptest::collection::vec(proptest::num::u8::ANY, 0..40)), 0..60)) {
+        let words: Vec<_> = RULES.iter().flat_map(|rule| rule.words).chain(ASSIGNMENT_WORDS).collect();
+        let text: Vec<u8> = parts.iter().flat_map(|(word, bytes)| [words[word % words.len()].as_bytes(), bytes].concat()).collect();
+        let lines = text.split(|byte| *byte == b'\n').count() as u64;
+        for hit in scan(&text) {
+            proptest::prop_assert!((1..=lines).contains(&hit.line));
+        }
+    }
 }

@@ -14,6 +14,9 @@ use crate::process::ClientEnvironment;
 const MOST_AUDIT_BYTES: usize = 8 * 1024 * 1024;
 const MOST_OTHER_BYTES: usize = 64 * 1024;
 
+/// How much of a command is shown, in characters.
+const MOST_COMMAND_CHARACTERS: usize = 400;
+
 /// What is planned for a kind of check.
 #[derive(Debug)]
 pub enum Planned {
@@ -106,7 +109,7 @@ impl Step {
         let ended = command::run(request).await;
         let mut outcome = self.outcome(&ended, environment);
         outcome.check.duration_ms = u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX);
-        let details = details(&outcome, &ended, log);
+        let details = self.details(&outcome, &ended, log);
         outcome.check.details.extend(details);
         outcome
     }
@@ -137,6 +140,17 @@ impl Step {
             Finding::Missing(tool) => missing_tool(environment, self.kind, &self.name, tool),
         }
     }
+
+    fn details(&self, outcome: &Outcome, ended: &Ended, log: &Path) -> Vec<String> {
+        let mut details = vec![format!("full output: {}", log.display())];
+        details.extend(ended.note.clone());
+        if outcome.check.status != Status::Pass {
+            details.extend(ended.last_lines.iter().cloned());
+        }
+        let command: String = self.command.chars().take(MOST_COMMAND_CHARACTERS).collect();
+        details.push(format!("command: {}", command.replace(char::is_control, " ")));
+        details
+    }
 }
 
 /// Judges by the exit code: 0 passes.
@@ -153,17 +167,6 @@ pub fn by_exit(_: &Ended, code: i32) -> Finding {
 #[must_use]
 pub fn tests_by_exit(ended: &Ended, code: i32) -> Finding {
     if code == 5 { Finding::Skip("found no test to run".to_owned()) } else { by_exit(ended, code) }
-}
-
-fn details(outcome: &Outcome, ended: &Ended, log: &Path) -> Vec<String> {
-    let mut details = vec![format!("full output: {}", log.display())];
-    if let Some(note) = &ended.note {
-        details.push(note.clone());
-    }
-    if outcome.check.status != Status::Pass {
-        details.extend(ended.last_lines.iter().cloned());
-    }
-    details
 }
 
 #[cfg(test)]

@@ -34,6 +34,22 @@ fn a_configuration_that_head_does_not_have_blocks_whatever_git_state_says() {
 }
 
 #[test]
+fn a_configuration_that_is_no_file_blocks_and_is_not_waited_for() {
+    let environment = TestEnvironment::new();
+    let repository = environment.repository("repo");
+    let path = repository.path().join(".preflight.json");
+    let mode = rustix::fs::Mode::RUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let (code, pipe) = battery(&environment, &repository);
+    assert_eq!((code, lines(&pipe, "blockers").contains("is no regular file")), (1, true), "{pipe:#}");
+    std::fs::remove_file(&path).expect("removed");
+    std::os::unix::fs::symlink("README.md", &path).expect("a link");
+    repository.commit("chore: link");
+    let (code, link) = battery(&environment, &repository);
+    assert_eq!((code, lines(&link, "blockers").contains("is no regular file")), (1, true), "{link:#}");
+}
+
+#[test]
 fn a_log_directory_inside_the_repository_is_not_used_and_nothing_is_written_there() {
     let environment = TestEnvironment::new();
     let repository = environment.repository("repo");
@@ -99,5 +115,8 @@ fn people_see_a_line_for_each_check_and_a_summary() {
     for line in ["pass  lint:1 ", "FAIL  test:1 ", "pass  clean-worktree "] {
         assert!(talk.contains(line), "{line}: {talk}");
     }
+    let state = environment.environment().state_dir().expect("a state directory");
+    let mode = std::os::unix::fs::MetadataExt::mode(&state.metadata().expect("the logs are there"));
+    assert_eq!(mode & 0o077, 0, "the daemon refuses a state directory that is open to others");
     assert!(!talk.contains('\u{1b}'), "no terminal, no escape sequences: {talk}");
 }
