@@ -159,9 +159,9 @@ async fn evaluate(stage: &Stage, host: &mut Host) -> Result<(), DemoError> {
     step.expect("a verdict of HEAD", &answer, |answer| answer["verdict"]["head"] == head.trim())?;
     let confidence = &answer["verdict"]["confidence"];
     let preflight = &answer["diagnostics"]["preflight"];
-    let which = match text(&preflight["foundBy"]) {
-        "builtin" => "the built-in checks".to_owned(),
-        _ => text(&preflight["path"]).to_owned(),
+    let which = match text(&answer["verdict"]["source"]) {
+        "preflight-builtin" => "the built-in checks",
+        _ => text(&preflight["path"]),
     };
     let version = text(&preflight["version"]);
     step.end(&format!("ready at {}, confidence {confidence}, by {which} {version}, {polls} polls", short(head.trim())))

@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
-use grounding_tests::TestEnvironment;
 use grounding_tests::environment::shown;
+use grounding_tests::{Repository, TestEnvironment};
 
 use super::{battery, check, lines};
 
@@ -119,4 +119,33 @@ fn people_see_a_line_for_each_check_and_a_summary() {
     let mode = std::os::unix::fs::MetadataExt::mode(&state.metadata().expect("the logs are there"));
     assert_eq!(mode & 0o077, 0, "the daemon refuses a state directory that is open to others");
     assert!(!talk.contains('\u{1b}'), "no terminal, no escape sequences: {talk}");
+}
+
+#[test]
+fn in_a_shallow_clone_all_files_are_searched_and_that_is_said() {
+    let environment = TestEnvironment::new();
+    let repository = environment.repository("repo");
+    let token = format!("token: \"{}{}\"\n", "ghp_", "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5");
+    repository.write("deploy.yaml", &token);
+    repository.commit("feat: deploy");
+    repository.write(".preflight.json", r#"{"commands": {"lint": ["true"]}}"#);
+    repository.commit("chore: configure");
+    let shallow = environment.path("shallow");
+    let url = format!("file://{}", repository.text());
+    repository.git(&[
+        "clone",
+        "--quiet",
+        "--depth",
+        "1",
+        "--branch",
+        "feature/work",
+        &url,
+        shallow.to_str().expect("UTF-8"),
+    ]);
+    let shallow = Repository::of(&environment, "shallow");
+    shallow.git(&["remote", "set-head", "origin", "--delete"]);
+    let (code, answer) = battery(&environment, &shallow);
+    assert_eq!(code, 1);
+    assert!(lines(&answer, "limitations").contains("can't tell where the branch began"), "{answer:#}");
+    assert_eq!(check(&answer, "secret-detection")["status"], "fail", "{answer:#}");
 }
