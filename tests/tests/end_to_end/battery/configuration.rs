@@ -34,6 +34,23 @@ fn a_configuration_that_head_does_not_have_blocks_whatever_git_state_says() {
 }
 
 #[test]
+fn the_users_own_git_command_is_not_disturbed() {
+    let environment = TestEnvironment::new();
+    let repository = environment.repository("repo");
+    repository.write(".preflight.json", r#"{"commands": {"lint": ["true"]}}"#);
+    repository.commit("chore: configure");
+    repository.write(".git/index.lock", "");
+    repository.write("new.txt", "Untracked.\n");
+    let (code, answer) = battery(&environment, &repository);
+    assert_eq!(
+        (code, &check(&answer, "clean-worktree")["details"]),
+        (1, &serde_json::json!(["?? new.txt"])),
+        "{answer:#}"
+    );
+    assert!(repository.path().join(".git/index.lock").exists());
+}
+
+#[test]
 fn a_configuration_that_is_no_file_blocks_and_is_not_waited_for() {
     let environment = TestEnvironment::new();
     let repository = environment.repository("repo");

@@ -121,6 +121,18 @@ fn what_a_check_prints_never_spoils_the_answer() {
 }
 
 #[test]
+fn an_answer_larger_than_a_pipe_is_whole() {
+    let environment = TestEnvironment::new();
+    let names: Vec<_> = (0..40).map(|number| format!("check {number}")).collect();
+    let line = "printf '%0399d\\n' 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0; exit 1";
+    let checks: Vec<_> = names.iter().map(|name| (name.as_str(), line)).collect();
+    let repository = repository(&environment, &custom(&checks, 60_000));
+    let (code, answer) = battery(&environment, &repository);
+    assert!(answer.to_string().len() > 4 * 64 * 1024, "{}", answer.to_string().len());
+    assert_eq!((code, answer["blockers"].as_array().expect("a list").len()), (1, 40));
+}
+
+#[test]
 fn a_check_that_removes_its_working_directory_fails_the_next_and_ends_the_run() {
     let environment = TestEnvironment::new();
     let mut configuration = custom(&[("removes", "rm -rf \"$PWD\"")], 60_000);
