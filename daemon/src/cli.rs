@@ -20,6 +20,7 @@ use crate::error::describe;
 use crate::process::ClientEnvironment;
 use crate::serve;
 use crate::solution::gate::{self, GateRequest};
+use crate::solution::verify::{self, Signature};
 
 #[derive(Debug, Parser)]
 #[command(name = "groundingd", version, about = "The per-user daemon of grounding")]
@@ -50,6 +51,9 @@ enum Verb {
         verb: PreflightVerb,
     },
     /// Tell what stands of a verdict: signature, id, HEAD and working tree, without a daemon.
+    ///
+    /// Exit code 0: the marker was signed for this id with this key; 1: it was not, or there is none. A verdict that is
+    /// not ready or of another commit is told and exits 0 all the same: whether it allows anything is `gate`'s to say.
     Verify(Gate),
 }
 
@@ -97,7 +101,7 @@ pub fn main(environment: Environment) -> ExitCode {
         Verb::Preflight { verb: PreflightVerb::Run(arguments) } => {
             with_runtime(Threads::Few, preflight(environment, arguments))
         }
-        Verb::Verify(arguments) => with_runtime(Threads::One, gate(environment, arguments)),
+        Verb::Verify(arguments) => with_runtime(Threads::One, verify(environment, arguments)),
     }
 }
 
@@ -127,31 +131,70 @@ fn with_runtime(threads: Threads, main: impl Future<Output = ExitCode>) -> ExitC
 }
 
 async fn gate(environment: Environment, arguments: Gate) -> ExitCode {
-    let roots = environment.roots();
-    let (verdict_dir, signing_key) = match (root(roots.verdicts), root(roots.signing_key)) {
-        (Ok(verdict_dir), Ok(signing_key)) => (verdict_dir, signing_key),
-        (Err(why), _) | (_, Err(why)) => {
-            complain(&format!("error: {why}"));
-            return ExitCode::from(exit::FAILED);
+    let subject = match Subject::of(&environment, &arguments) {
+        Ok(subject) => subject,
+        Err(why) => return refuse(&why),
+    };
+    let answer = gate::gate(subject.request()).await;
+    print(&if arguments.json { pretty(&answer) } else { shown(&answer) });
+    ExitCode::from(if answer.allowed { exit::OK } else { exit::NEGATIVE })
+}
+
+async fn verify(environment: Environment, arguments: Gate) -> ExitCode {
+    let subject = match Subject::of(&environment, &arguments) {
+        Ok(subject) => subject,
+        Err(why) => return refuse(&why),
+    };
+    let found = verify::verify(subject.request()).await;
+    print(&if arguments.json { pretty(&found) } else { found.to_string() });
+    ExitCode::from(if found.signature == Signature::Ok { exit::OK } else { exit::NEGATIVE })
+}
+
+/// What a verdict is looked at with: the id, and everything the environment leads to.
+struct Subject {
+    id: String,
+    repo_path: PathBuf,
+    verdict_dir: OsText,
+    signing_key: OsText,
+    environment: ClientEnvironment,
+}
+
+impl Subject {
+    fn of(environment: &Environment, arguments: &Gate) -> Result<Self, String> {
+        let roots = environment.roots();
+        let cwd = std::env::current_dir().map_err(|_| "the working directory is gone")?;
+        Ok(Self {
+            id: arguments.id.clone(),
+            repo_path: arguments.repo.as_ref().map_or_else(|| cwd.clone(), |repo| cwd.join(repo)),
+            verdict_dir: root(roots.verdicts)?,
+            signing_key: root(roots.signing_key)?,
+            environment: ClientEnvironment::new(environment.variables().iter().cloned()),
+        })
+    }
+
+    fn request(&self) -> GateRequest<'_> {
+        GateRequest {
+            id: &self.id,
+            repo_path: &self.repo_path,
+            verdict_dir: self.verdict_dir.as_path(),
+            signing_key: self.signing_key.as_path(),
+            environment: &self.environment,
         }
-    };
-    let Ok(cwd) = std::env::current_dir() else {
-        complain("error: the working directory is gone");
-        return ExitCode::from(exit::FAILED);
-    };
-    let repo_path = arguments.repo.map_or_else(|| cwd.clone(), |repo| cwd.join(repo));
-    let request = GateRequest {
-        id: &arguments.id,
-        repo_path: &repo_path,
-        verdict_dir: verdict_dir.as_path(),
-        signing_key: signing_key.as_path(),
-        environment: &ClientEnvironment::new(environment.variables().iter().cloned()),
-    };
-    let answer = gate::gate(request).await;
-    let text = if arguments.json { serde_json::to_string_pretty(&answer).unwrap_or_default() } else { shown(&answer) };
+    }
+}
+
+fn pretty(answer: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(answer).unwrap_or_default()
+}
+
+fn print(text: &str) {
     // A reader that is gone has what it wanted.
     let _ = writeln!(std::io::stdout(), "{text}");
-    ExitCode::from(if answer.allowed { exit::OK } else { exit::NEGATIVE })
+}
+
+fn refuse(why: &str) -> ExitCode {
+    complain(&format!("error: {why}"));
+    ExitCode::from(exit::FAILED)
 }
 
 async fn preflight(environment: Environment, arguments: PreflightRun) -> ExitCode {
@@ -170,11 +213,7 @@ async fn preflight(environment: Environment, arguments: PreflightRun) -> ExitCod
     screen.clear();
     match report {
         Ok(report) => {
-            let json = || serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
-            let text = if arguments.json { json() } else { screen::summary(&report) };
-            let mut stdout = std::io::stdout();
-            // A reader that is gone has what it wanted.
-            let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+            print(&if arguments.json { pretty(&report) } else { screen::summary(&report) });
             ExitCode::from(if report.ready { exit::OK } else { exit::NEGATIVE })
         }
         Err(why) => {

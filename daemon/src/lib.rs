@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod json;
 pub mod process;
 pub mod store;
 

@@ -1,24 +1,27 @@
 //! The daemon's life: one instance, its socket, its log, readiness, and an end that is bounded (DESIGN 2, 3, 5, 9).
 //!
 //! `run` is the daemon on a listener it is handed; `serve` finds everything in the environment and calls it. Only the
-//! holder of the instance lock touches the socket file, and it removes only its own.
+//! holder of the instance lock touches the socket file, and it removes only its own. An end loses no request: what was
+//! sent before it is answered, and what is sent after it fails before anything of it was read.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use grounding_proto::environment::Environment;
+use grounding_proto::environment::{Environment, GROUNDING_STATE_DIR};
 use grounding_proto::exit;
 use grounding_proto::wire::{Root, Settings};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use notify::Watcher;
+use rustix::net::Shutdown;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Daemon};
 use crate::clock::SystemClock;
@@ -30,9 +33,7 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 /// How often the daemon looks whether its executable was replaced.
 const UPGRADE_LOOK: Duration = Duration::from_secs(2);
 /// How long a starting daemon waits for another one that is about to end.
-const TAKEOVER: Duration = Duration::from_secs(5);
-/// How long a client may take to send the head of a request.
-const HEADER: Duration = Duration::from_secs(30);
+const TAKEOVER: Duration = Duration::from_secs(15);
 
 /// A daemon that can't serve.
 #[derive(Debug, thiserror::Error)]
@@ -114,10 +115,10 @@ impl Readiness {
 
 async fn prepare(environment: Environment, readiness: &Readiness) -> Result<impl Future<Output = ()>, ServeError> {
     let (state_dir, socket) = (environment.state_dir()?, environment.socket_path()?);
-    create_private(&state_dir)?;
+    create_state_dir(&state_dir, environment.get(GROUNDING_STATE_DIR).is_some())?;
     logging::start(&state_dir.join("log"), &environment).map_err(ServeError::io("write", &state_dir.join("log")))?;
     readiness.say("opening");
-    let instance = take_instance_lock(&state_dir.join("groundingd.lock")).await?;
+    let instance = take_instance_lock(&state_dir.join("groundingd.lock"), readiness).await?;
     let run_dir = state_dir.join("run");
     create_private(&run_dir)?;
 
@@ -134,6 +135,8 @@ async fn prepare(environment: Environment, readiness: &Readiness) -> Result<impl
     let listener = Listener::bind(&socket)?;
     tracing::info!(version = api::health::VERSION, pid = std::process::id(), socket = %socket.display(), "serving");
     readiness.last("ready");
+    // Without a service manager there is nobody to tell.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     Ok(async move {
         run(daemon, listener).await;
         drop(instance);
@@ -147,7 +150,7 @@ fn recover(attempts: &crate::attempt::table::Attempts, verdicts: &Path, settings
 /// Serves a listener until the daemon drains or a signal comes; then finishes what is in flight, bounded.
 pub async fn run(daemon: Daemon, mut listener: Listener) {
     let router = api::router(daemon.clone());
-    let connections = GracefulShutdown::new();
+    let connections = TaskTracker::new();
     let (vanished_sender, mut vanished) = mpsc::channel(1);
     let _watcher = listener.watch(vanished_sender);
     tokio::spawn(drain_on_signal(daemon.clone()));
@@ -166,11 +169,17 @@ pub async fn run(daemon: Daemon, mut listener: Listener) {
             () = daemon.drained() => break,
         }
     }
+    // As above.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     // Gone before the last answers: who comes now starts the next daemon instead of queueing at this one.
     listener.remove();
+    for stream in listener.close() {
+        accept(stream, &daemon, &router, &connections);
+    }
+    connections.close();
     let finished = async {
         daemon.idle().await;
-        connections.shutdown().await;
+        connections.wait().await;
     };
     if tokio::time::timeout(SHUTDOWN, finished).await.is_err() {
         tracing::warn!("requests were still in flight at the end");
@@ -179,7 +188,7 @@ pub async fn run(daemon: Daemon, mut listener: Listener) {
     tracing::info!("ended");
 }
 
-fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connections: &GracefulShutdown) {
+fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connections: &TaskTracker) {
     let own = rustix::process::geteuid().as_raw();
     match stream.peer_cred() {
         Ok(peer) if peer.uid() == own || peer.uid() == 0 => {}
@@ -192,13 +201,23 @@ fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connection
             return;
         }
     }
-    let counted = daemon.count_client();
+    let Ok(handle) = stream.as_fd().try_clone_to_owned() else { return };
+    let (counted, daemon) = (daemon.count_client(), daemon.clone());
     let service = TowerToHyperService::new(router.clone());
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER);
-    let connection = connections.watch(builder.serve_connection(TokioIo::new(stream), service));
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
+    // An answer is still owed after the reading side was shut.
+    let connection =
+        hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(stream), service);
+    connections.spawn(async move {
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = &mut connection => ended,
+            () = daemon.drained() => {
+                // From now on the client can't write: what it wrote before is answered, nothing else is lost halfway.
+                let _ = rustix::net::shutdown(&handle, Shutdown::Read);
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");
         }
         drop(counted);
@@ -226,8 +245,8 @@ async fn drain_on_upgrade(daemon: Daemon) {
     let Some(born_as) = identity(&path) else { return };
     loop {
         tokio::time::sleep(UPGRADE_LOOK).await;
-        let replaced = identity(&path).is_some_and(|now| now != born_as);
-        if replaced && daemon.is_idle() {
+        if identity(&path).is_some_and(|now| now != born_as) {
+            daemon.idle().await;
             tracing::info!("the executable was replaced");
             daemon.drain();
             return;
@@ -254,6 +273,7 @@ impl Listener {
             _ => {}
         }
         let listener = UnixListener::bind(path).map_err(ServeError::io("bind", path))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(ServeError::io("protect", path))?;
         let inode = fs::symlink_metadata(path).map_err(ServeError::io("read", path))?.ino();
         Ok(Self { listener, path: path.to_owned(), inode })
     }
@@ -286,6 +306,15 @@ impl Listener {
         }
     }
 
+    /// Lets nobody connect any more, and returns who had connected before.
+    fn close(&self) -> Vec<UnixStream> {
+        // A listener that can't be shut is closed with what is queued when it is dropped.
+        let _ = rustix::net::shutdown(&self.listener, Shutdown::Read);
+        // Asked directly: the runtime waits for news of a listener, and a shut one has none.
+        let queued = std::iter::from_fn(|| rustix::net::accept(&self.listener).ok());
+        queued.filter_map(|socket| adopt(socket).ok()).collect()
+    }
+
     fn remove(&self) {
         if self.is_in_place() {
             // Left behind, it is replaced by the next daemon.
@@ -294,13 +323,22 @@ impl Listener {
     }
 }
 
+/// Hands an accepted socket to the runtime.
+fn adopt(socket: OwnedFd) -> io::Result<UnixStream> {
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    let stream = std::os::unix::net::UnixStream::from(socket);
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
 /// Takes the lock that makes this the one instance; waits a little for one that is about to end.
-async fn take_instance_lock(path: &Path) -> Result<File, ServeError> {
+async fn take_instance_lock(path: &Path, readiness: &Readiness) -> Result<File, ServeError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let file = options.open(path).map_err(ServeError::io("open", path))?;
     let socket = path.with_file_name("run").join("groundingd.sock");
-    let deadline = tokio::time::Instant::now() + TAKEOVER;
+    let started = tokio::time::Instant::now();
+    let mut said = 0;
     loop {
         match file.try_lock() {
             Ok(()) => {
@@ -313,26 +351,43 @@ async fn take_instance_lock(path: &Path) -> Result<File, ServeError> {
             Err(TryLockError::Error(error)) => return Err(ServeError::io("lock", path)(error)),
         }
         let answers = UnixStream::connect(&socket).await.is_ok();
-        if answers || tokio::time::Instant::now() >= deadline {
+        if answers || started.elapsed() >= TAKEOVER {
             return Err(ServeError::Busy(path.to_owned()));
+        }
+        if started.elapsed().as_secs() > said {
+            said += 1;
+            readiness.say("waiting");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
+/// Creates the state directory. The default one may be there already, made by another program with other permissions:
+/// it is tightened. One that was chosen is left as it is, but must not be writable by others, who could replace the locks.
+fn create_state_dir(dir: &Path, chosen: bool) -> Result<(), ServeError> {
+    let mode = create_own(dir)?;
+    if !chosen && mode & 0o077 != 0 {
+        return fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).map_err(ServeError::io("tighten", dir));
+    }
+    refuse_if(mode & 0o022 != 0, dir, "can be written by other users")
+}
+
 /// Creates a private directory, or checks that the one there is private.
 fn create_private(dir: &Path) -> Result<(), ServeError> {
+    let mode = create_own(dir)?;
+    refuse_if(mode & 0o077 != 0, dir, "is open to other users")
+}
+
+/// Creates a directory, or checks that the one there is the user's own; returns its mode.
+fn create_own(dir: &Path) -> Result<u32, ServeError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(dir).map_err(ServeError::io("create", dir))?;
     let metadata = fs::symlink_metadata(dir).map_err(ServeError::io("read", dir))?;
-    let unsafe_because = |problem| Err(ServeError::Unsafe { path: dir.to_owned(), problem });
-    if metadata.is_symlink() {
-        unsafe_because("is a symlink")
-    } else if metadata.uid() != rustix::process::geteuid().as_raw() {
-        unsafe_because("belongs to another user")
-    } else if metadata.mode() & 0o077 != 0 {
-        unsafe_because("is open to other users")
-    } else {
-        Ok(())
-    }
+    refuse_if(metadata.is_symlink(), dir, "is a symlink")?;
+    refuse_if(metadata.uid() != rustix::process::geteuid().as_raw(), dir, "belongs to another user")?;
+    Ok(metadata.mode())
+}
+
+fn refuse_if(refused: bool, dir: &Path, problem: &'static str) -> Result<(), ServeError> {
+    if refused { Err(ServeError::Unsafe { path: dir.to_owned(), problem }) } else { Ok(()) }
 }

@@ -65,10 +65,10 @@ pub struct LedgerSummary {
     /// Only entries whose content starts with this text, case-sensitive; empty means no filter. At most 262144 characters. Optional.
     #[schemars(length(max = 262_144))]
     pub content_prefix: Option<String>,
-    /// Only entries of these types; counts are not affected. Optional.
+    /// Only entries of these types; counts are not affected; empty means all. Optional.
     #[schemars(length(max = 5))]
     pub types: Option<Vec<EntryType>>,
-    /// At most so many entries, 1 to 10000. Default: the newest 200, or as many as fit the answer when any filter is given.
+    /// At most so many entries, 1 to 10000: the newest, or with afterId the next. Default: the newest 200; with sinceIso, contentPrefix or afterId as many as fit the answer.
     #[schemars(range(min = 1, max = 10_000))]
     pub limit: Option<u32>,
     /// Only entries with a larger id, in id order: pass nextAfterId of the answer before, or 0 to read from the start. Optional.
@@ -116,7 +116,7 @@ pub struct LedgerSummaryAnswer {
     pub entries: EntryGroups,
     /// Whether entries were left out of `entries`.
     pub truncated: bool,
-    /// Pass as afterId to read on; absent when nothing follows.
+    /// Pass as afterId to read on; given with afterId alone, and absent when nothing follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_after_id: Option<i64>,
 }

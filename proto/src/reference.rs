@@ -126,9 +126,10 @@ pub struct Coverage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SkippedFiles {
-    /// Files git ignores that were not searched.
+    /// Ignored files that the second pass met and did not search. They are not counted when the first pass found the
+    /// value, since it does not look for them.
     pub ignored: u64,
-    /// Binary files that were not searched.
+    /// Files with NUL bytes that were not searched: the second pass searches them.
     pub binary: u64,
     /// Files and directories that could not be read.
     pub unreadable: u64,
@@ -136,6 +137,6 @@ pub struct SkippedFiles {
     pub too_large: u64,
     /// Pipes, sockets and devices.
     pub special: u64,
-    /// Dependency and build directories that git does not track.
+    /// Dependency and build directories without a tracked file.
     pub dependency_dirs: u64,
 }

@@ -211,7 +211,7 @@ fn check_boolean(path: &str, value: Value) -> Result<Value, String> {
         Value::Bool(_) => Ok(value),
         Value::String(text) if text == "true" => Ok(true.into()),
         Value::String(text) if text == "false" => Ok(false.into()),
-        _ => Err(mismatch(path, "true or false", &value)),
+        _ => Err(mismatch(path, "a boolean, true or false", &value)),
     }
 }
 
@@ -253,7 +253,7 @@ fn expectation(path: &str, schema: &Schema) -> String {
                 _ => "a whole number".to_owned(),
             }
         }
-        Some("boolean") => "true or false".to_owned(),
+        Some("boolean") => "a boolean, true or false".to_owned(),
         Some("array") => {
             let items = match schema.get("items") {
                 Some(Value::Object(item)) => format!(", each {}", expectation("", item)),
@@ -336,7 +336,10 @@ mod tests {
                 json!({"id": "a", "kind": "file"}),
                 "tool: `kind` must be one of path, symbol, flag, but is the string \"file\"",
             ),
-            (json!({"id": "a", "force": "yes"}), "tool: `force` must be true or false, but is the string \"yes\""),
+            (
+                json!({"id": "a", "force": "yes"}),
+                "tool: `force` must be a boolean, true or false, but is the string \"yes\"",
+            ),
             (
                 json!({"id": "a", "names": ["a", ""]}),
                 "tool: `names[1]` must be a string of 1 to 4 characters, but has 0",

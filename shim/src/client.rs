@@ -3,16 +3,13 @@
 //! A request is sent again when nothing of it was written, when the daemon answered that it drains, and once more when
 //! it only reads. In every other case the error says that the outcome is unknown. A client never replaces a daemon.
 
-use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::io::ErrorKind;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use grounding_proto::catalogue;
 use grounding_proto::environment::{Environment, EnvironmentError};
-use grounding_proto::wire::{
-    Context, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, ProtocolRange, ToolRequest, VersionAnswer,
-};
+use grounding_proto::wire::{Context, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, ToolRequest, VersionAnswer};
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use serde::Serialize;
@@ -21,19 +18,15 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::connection::{Answer, Call, Connection, ExchangeError};
-use crate::context::{self, WorkingDirectoryGone};
-use crate::launch::{self, StartError};
-use crate::state::{FAILURE_MEMORY, State, StateError};
+use crate::context;
+use crate::error::{ClientError, PATIENCE, chain, look};
+use crate::launch;
+use crate::state::{FAILURE_MEMORY, State};
 
-/// This build's version.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// How long a call waits for another process that starts the daemon, or for a draining daemon to make room.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the daemon may take to answer what it answers at once unless it hangs.
+const PROMPT: Duration = Duration::from_secs(10);
 /// Time between two looks while it waits.
 const PAUSE: Duration = Duration::from_millis(15);
-/// How often a request of which nothing was written is sent again.
-const UNWRITTEN_RETRIES: u32 = 4;
 /// Idle connections that are kept, and for how long: a daemon that closes one just when a request is written on it would
 /// leave the outcome unknown.
 const MAX_IDLE: usize = 4;
@@ -53,89 +46,6 @@ pub enum StartPolicy {
 enum Repeat {
     Harmless,
     Harmful,
-}
-
-/// A call that brought no success.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The environment leads to no state directory.
-    #[error(transparent)]
-    Environment(#[from] EnvironmentError),
-    /// The state directory can't be used.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The working directory is gone.
-    #[error(transparent)]
-    WorkingDirectory(#[from] WorkingDirectoryGone),
-    /// The socket is there and can't be used.
-    #[error("can't connect to {}", socket.display())]
-    Connect {
-        /// The socket.
-        socket: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// No daemon listens, and this client may not start one.
-    #[error("groundingd is not running (no one listens on {})", socket.display())]
-    NotRunning {
-        /// The socket.
-        socket: PathBuf,
-    },
-    /// Starting is forbidden.
-    #[error("groundingd was stopped by `groundingctl stop`; run `groundingctl start`")]
-    Stopped,
-    /// Starting failed.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// Starting failed moments ago and is not tried again yet.
-    #[error("{text} (seen within the last {} s; not tried again yet)", FAILURE_MEMORY.as_secs())]
-    StartFailedBefore {
-        /// What it said then.
-        text: String,
-    },
-    /// It neither serves nor makes room.
-    #[error(
-        "groundingd did not become available within {} s; `groundingctl status` shows how it is, {} what it did",
-        PATIENCE.as_secs(),
-        log.display()
-    )]
-    Unavailable {
-        /// Its log.
-        log: PathBuf,
-    },
-    /// Client and daemon share no protocol version.
-    #[error(
-        "this is build {VERSION} (protocol {} to {}), but the running groundingd is build {} (protocol {} to {}); {}",
-        PROTOCOL.oldest, PROTOCOL.newest, daemon.version, daemon.protocol.oldest, daemon.protocol.newest,
-        remedy(daemon.protocol)
-    )]
-    Incompatible {
-        /// What the daemon says of itself.
-        daemon: VersionAnswer,
-    },
-    /// The request may or may not have been carried out.
-    #[error("the connection to groundingd broke during {what}: whether it was carried out is not known. {look}")]
-    OutcomeUnknown {
-        /// The request.
-        what: String,
-        /// How to find out.
-        look: &'static str,
-        /// What broke.
-        source: ExchangeError,
-    },
-    /// The daemon answered with an error.
-    #[error("{}", refusal(.0))]
-    Refused(ErrorBody),
-    /// The daemon answered with something that is neither.
-    #[error("groundingd answered {path} with something unexpected (HTTP status {status})")]
-    Unexpected {
-        /// The request's path.
-        path: String,
-        /// The HTTP status.
-        status: u16,
-        /// What is wrong with the body.
-        source: serde_json::Error,
-    },
 }
 
 /// Reaches the daemon of one environment; keeps a few idle connections.
@@ -277,29 +187,28 @@ impl Client {
 
     async fn answer(&self, call: Call, repeat: Repeat, what: &str) -> Result<Answer, ClientError> {
         let deadline = Instant::now() + PATIENCE;
-        let (mut unwritten, mut broken) = (0, 0);
+        let mut lost = 0;
         loop {
             let mut connection = match self.take_idle() {
                 Some(connection) => connection,
                 None => self.connection().await?,
             };
             match connection.exchange(call.clone()).await {
-                Ok(answer) if is_draining(&answer) => {
-                    if Instant::now() >= deadline {
-                        return Err(refused(&call.path, &answer));
-                    }
-                    tokio::time::sleep(PAUSE).await;
-                }
-                Ok(answer) => {
+                Ok(answer) if !is_draining(&answer) => {
                     self.keep(connection);
                     return Ok(answer);
                 }
-                Err(ExchangeError::NotWritten(_)) if unwritten < UNWRITTEN_RETRIES => unwritten += 1,
-                Err(ExchangeError::Broken(_)) if repeat == Repeat::Harmless && broken == 0 => broken += 1,
+                // Nothing was carried out.
+                Ok(_) | Err(ExchangeError::NotWritten(_)) => {}
+                Err(ExchangeError::Broken(_)) if repeat == Repeat::Harmless && lost == 0 => lost += 1,
                 Err(source) => {
                     return Err(ClientError::OutcomeUnknown { what: what.to_owned(), look: look(what), source });
                 }
             }
+            if Instant::now() >= deadline {
+                return Err(ClientError::Unavailable { log: self.state()?.log_file() });
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -316,7 +225,7 @@ impl Client {
             return Err(ClientError::NotRunning { socket: state.socket().to_owned() });
         };
         let what = call.path.clone();
-        let outcome = connection.exchange(call).await;
+        let outcome = promptly(&state, connection.exchange(call)).await?;
         outcome.map_err(|source| ClientError::OutcomeUnknown { look: look(&what), what, source })
     }
 
@@ -397,17 +306,6 @@ impl Client {
     }
 }
 
-/// Returns the error and its causes as one sentence.
-#[must_use]
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    chain_of(error).collect::<Vec<_>>().join(": ")
-}
-
-/// Returns the text of the error and of each of its causes, outermost first.
-pub fn chain_of(error: &(dyn std::error::Error + 'static)) -> impl Iterator<Item = String> {
-    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string)
-}
-
 fn get(path: &str) -> Call {
     Call { method: Method::GET, path: path.to_owned(), body: Bytes::new() }
 }
@@ -430,7 +328,10 @@ async fn open(state: &State) -> Result<Option<Connection>, ClientError> {
 /// Opens a connection and shakes hands: after it, the daemon has accepted the connection and speaks our protocol.
 async fn reach(state: &State) -> Result<Reached, ClientError> {
     let Some(mut connection) = open(state).await? else { return Ok(Reached::Absent) };
-    let Ok(answer) = connection.exchange(get("/v1/version")).await else { return Ok(Reached::Draining) };
+    let Ok(answer) = promptly(state, connection.exchange(get("/v1/version"))).await? else {
+        // It ended between accepting and answering.
+        return Ok(Reached::Draining);
+    };
     if is_draining(&answer) {
         return Ok(Reached::Draining);
     }
@@ -442,6 +343,12 @@ async fn reach(state: &State) -> Result<Reached, ClientError> {
         return Err(ClientError::Incompatible { daemon });
     }
     Ok(Reached::Ready(connection))
+}
+
+/// Waits for what a daemon that does not hang answers at once.
+async fn promptly<F: Future>(state: &State, exchange: F) -> Result<F::Output, ClientError> {
+    let silent = |_| ClientError::Silent { socket: state.socket().to_owned(), seconds: PROMPT.as_secs() };
+    tokio::time::timeout(PROMPT, exchange).await.map_err(silent)
 }
 
 fn is_draining(answer: &Answer) -> bool {
@@ -465,31 +372,4 @@ fn refused(path: &str, answer: &Answer) -> ClientError {
 
 fn unexpected(path: &str, answer: &Answer, source: serde_json::Error) -> ClientError {
     ClientError::Unexpected { path: path.to_owned(), status: answer.status.as_u16(), source }
-}
-
-fn refusal(body: &ErrorBody) -> String {
-    match body.code {
-        ErrorCode::Internal => format!("{} (requestId {})", body.message, body.request_id),
-        _ => body.message.clone(),
-    }
-}
-
-fn remedy(daemon: ProtocolRange) -> &'static str {
-    if daemon.newest < PROTOCOL.oldest {
-        "it is older: run `groundingctl restart` to replace it"
-    } else {
-        "it is newer: upgrade this program to the daemon's build"
-    }
-}
-
-/// How to find out whether a request was carried out.
-fn look(what: &str) -> &'static str {
-    match what {
-        "ledger_add" => "Look with ledger_summary before you add the entry again.",
-        "solution_evaluate" => "Ask solution_evaluate_status with the same id; calling again joins a live attempt.",
-        "grounding_start" => "Calling again opens a further session and harms none.",
-        "grounding_advance" => "claim_evaluate_from_session shows in derivedContext which phases are done.",
-        name if name.starts_with("hypothesis_") => "Look with hypothesis_list before you call it again.",
-        _ => "`groundingctl status` shows how the daemon is.",
-    }
 }

@@ -92,12 +92,23 @@ impl Connection {
         let response = self.sender.try_send_request(request).await.map_err(|mut error| {
             let untouched = error.take_message().is_some();
             let source = error.into_error();
-            if untouched { ExchangeError::NotWritten(source) } else { ExchangeError::Broken(source.into()) }
+            if untouched || is_refused_write(&source) {
+                ExchangeError::NotWritten(source)
+            } else {
+                ExchangeError::Broken(source.into())
+            }
         })?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
         Ok(Answer { status, body: body.map_err(ExchangeError::Broken)?.to_bytes() })
     }
+}
+
+/// Returns whether the request could not be written whole: the daemon, which shut its reading side before it ends, reads
+/// what was written before and executes nothing that is incomplete.
+fn is_refused_write(error: &hyper::Error) -> bool {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).any(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }
 
 async fn connect(socket: &Path) -> io::Result<UnixStream> {

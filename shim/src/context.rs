@@ -6,6 +6,9 @@ use grounding_proto::catalogue;
 use grounding_proto::environment::{CLAUDE_PROJECT_DIR, Environment};
 use grounding_proto::wire::{Context, OsText};
 
+/// This build's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// A working directory that is no longer there.
 #[derive(Debug, thiserror::Error)]
 #[error(

@@ -78,12 +78,13 @@ class ToolsTest(unittest.TestCase):
             self.run_program("git", *command.split(), directory=path)
         return str(path)
 
-    async def call_everything(self, mode):
+    async def call_everything(self, mode, version):
         """Makes every recorded call, the good ones and the bad ones."""
         server = StdioServerParameters(command=binary("grounding-mcp"), env=self.variables, cwd=self.home)
         bindings = {"repo": self.repository()}
         called = set()
         async with Client(server, mode=mode) as client:
+            self.assertEqual(client.protocol_version, version)
             self.assertEqual(len((await client.list_tools()).tools), 20)
             for call in CALLS["calls"]:
                 result = await client.call_tool(call["tool"], fill(call["arguments"], bindings))
@@ -106,11 +107,11 @@ class ToolsTest(unittest.TestCase):
 
     def test_every_tool_in_the_modern_era(self):
         """The client's own choice: it opens with server/discover."""
-        asyncio.run(self.call_everything("auto"))
+        asyncio.run(self.call_everything("auto", "2026-07-28"))
 
     def test_every_tool_in_the_legacy_era(self):
         """Opens with initialize."""
-        asyncio.run(self.call_everything("legacy"))
+        asyncio.run(self.call_everything("legacy", "2025-11-25"))
 
 
 if __name__ == "__main__":

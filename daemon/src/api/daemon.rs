@@ -149,12 +149,6 @@ impl Daemon {
         let _ = self.shared.in_flight.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Returns whether no request is in flight right now.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        *self.shared.in_flight.borrow() == 0
-    }
-
     /// Returns the environment that programs are run with for a client: its own where it sent one.
     #[must_use]
     pub fn environment_for(&self, context: &Context) -> ClientEnvironment {

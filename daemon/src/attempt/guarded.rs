@@ -18,8 +18,8 @@ use tokio::time::{Instant, timeout};
 use super::guard::{Command, Report};
 use crate::process::{self, ClientEnvironment};
 
-/// How long a pipe that outlives the program may be silent before it counts as done.
-const IDLE: Duration = Duration::from_millis(300);
+/// How long a pipe that outlives the program may be silent, twice in a row, before it counts as done.
+const IDLE: Duration = Duration::from_millis(150);
 /// Time between SIGTERM and SIGKILL when a program is stopped.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -156,9 +156,19 @@ impl Guarded {
     /// Takes what is left in the pipes after the program ended; `keep` returns false when it has enough.
     pub async fn drain(&mut self, most: Duration, mut keep: impl FnMut(Chunk) -> bool) -> Drained {
         let deadline = Instant::now() + most;
-        while let Ok(Some(chunk)) = timeout(IDLE, self.output.recv()).await {
-            if !keep(chunk) {
-                return Drained::Whole;
+        let mut silences = 0;
+        while silences < 2 {
+            match timeout(IDLE, self.output.recv()).await {
+                Ok(None) => return Drained::Whole,
+                Ok(Some(chunk)) => {
+                    if !keep(chunk) {
+                        return Drained::Whole;
+                    }
+                    silences = 0;
+                }
+                // A process that did not get to run for so long finds its timer and its data due at the same time:
+                // one silence proves nothing.
+                Err(_) => silences += 1,
             }
             if Instant::now() > deadline {
                 return Drained::Endless;

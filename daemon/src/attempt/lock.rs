@@ -3,6 +3,9 @@
 //! The directory protocol is proper-lockfile's, to the millisecond. On top of it each of our holders keeps a flock on
 //! the anchor file and a record in it, so that a dead holder of ours is replaced at once and a live one never, whatever
 //! the clocks say. A holder that lost the directory deletes nothing. Never probes a process id.
+//!
+//! A directory that another program dated in the future and left behind blocks for one stale time from the moment somebody
+//! first asked, by a clock that never jumps; the next one who asks after that takes it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -14,11 +17,15 @@ use rustix::fs::{AtFlags, CWD, OFlags, Timespec, Timestamps};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, SharedClock};
+use crate::json;
 use crate::store::{self, FileKey, StoreError};
 
 const LARGEST_RECORD_BYTES: u64 = 64 * 1024;
 const SHORTEST_STALE: Duration = Duration::from_secs(2);
 const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often a flock is tried, and the time in between.
+const LOOKS: u32 = 4;
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Where an id's lock is, and when it is stale.
 #[derive(Debug, Clone)]
@@ -138,10 +145,8 @@ impl LockPlace {
         unchanged_mtime_ms: Option<i64>,
     ) -> Result<Acquired, LockError> {
         let anchor = self.open_anchor()?;
-        match anchor.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Acquired::Held(HeldBy::Ours(read_holder(&anchor)))),
-            Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &self.anchor)(error).into()),
+        if !self.lock_anchor(&anchor)? {
+            return Ok(Acquired::Held(HeldBy::Ours(read_holder(&anchor))));
         }
         // From here on no other program of ours can be in this function for this id.
         let dead = read_holder(&anchor);
@@ -182,6 +187,22 @@ impl LockPlace {
         let ours_and_dead = dead.is_some_and(|holder| holder.mtimes_ms.contains(&mtime_ms));
         let old = mtime_ms < now_ms(clock) - millis(self.stale);
         Ok((!ours_and_dead && !old).then_some(HeldBy::Foreign { mtime_ms }))
+    }
+
+    /// Takes the flock; returns false when a program of ours keeps it.
+    fn lock_anchor(&self, anchor: &File) -> Result<bool, LockError> {
+        for round in 0..LOOKS {
+            // One who merely looks holds it for less than that; what a dead holder wrote must not be read as his.
+            if round > 0 {
+                std::thread::sleep(LOOK);
+            }
+            match anchor.try_lock() {
+                Ok(()) => return Ok(true),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &self.anchor)(error).into()),
+            }
+        }
+        Ok(false)
     }
 
     fn open_anchor(&self) -> Result<File, LockError> {
@@ -280,9 +301,9 @@ impl HeldLock {
     fn date(&mut self) -> Result<(), StoreError> {
         let next = now_ms(self.clock.as_ref());
         self.holder.mtimes_ms = [self.mtime_ms, next];
-        let record = serde_json::to_vec(&self.holder).expect("a holder's strings and numbers always serialize");
+        let record = json::compact(&self.holder);
         let write = |source| StoreError::Io { doing: "write", path: self.place.anchor.clone(), source };
-        self.anchor.write_all_at(&record, 0).map_err(write)?;
+        self.anchor.write_all_at(record.as_bytes(), 0).map_err(write)?;
         self.anchor.set_len(record.len() as u64).map_err(write)?;
         let time = Timespec { tv_sec: next.div_euclid(1000), tv_nsec: next.rem_euclid(1000) * 1_000_000 };
         let times = Timestamps { last_access: time, last_modification: time };

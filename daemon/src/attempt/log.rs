@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::clock::iso;
+use crate::json;
 use crate::solution::verdict::surrogates;
 use crate::store::{self, StoreError};
 
@@ -341,7 +342,7 @@ fn apply(attempt: &mut Attempt, kind: &str, record: &Value) {
 /// Returns the record's line, cut to fit: the error first, then the summary.
 fn line_of(record: &Record) -> String {
     let write = |record: &Record| {
-        let mut line = serde_json::to_string(record).expect("a record's strings and enums always serialize");
+        let mut line = json::compact(record);
         line.push('\n');
         line
     };

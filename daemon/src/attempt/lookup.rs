@@ -12,7 +12,7 @@ use grounding_proto::solution::{
 use grounding_proto::wire::{AttemptRow, Settings};
 
 use super::answer;
-use super::lock::{Acquired, Holder, HolderKind, LockError};
+use super::lock::{Acquired, HeldBy, Holder, HolderKind, LockError};
 use super::log::{Attempt, Log};
 use super::result;
 use super::supervisor::reconcile;
@@ -311,8 +311,16 @@ fn find(attempts: &Attempts, request: &LookupRequest) -> Result<Found, LookupErr
 }
 
 fn is_held(attempts: &Attempts, place: &Place, settings: &Settings) -> Result<bool, LookupError> {
-    let Some(_settling) = attempts.try_settle(place) else { return Ok(true) };
-    Ok(place.lock(settings).probe(attempts.clock().as_ref())?.is_some())
+    let Some(mut foreign) = attempts.try_settle(place) else { return Ok(true) };
+    let (lock, now) = (place.lock(settings), attempts.clock().monotonic());
+    Ok(match lock.probe(attempts.clock().as_ref())? {
+        None => false,
+        Some(HeldBy::Ours(_)) => true,
+        Some(HeldBy::Foreign { mtime_ms }) => {
+            foreign.observe(mtime_ms, now);
+            foreign.stale_mtime(now, lock.stale()).is_none()
+        }
+    })
 }
 
 /// Returns an attempt that reads running as it really stands: as it is while its lock is held, else settled as unknown.
@@ -320,7 +328,7 @@ fn settle(attempts: &Attempts, place: &Place, attempt: Attempt, settings: &Setti
     if attempts.live(place).is_some_and(|live| live.attempt_id == attempt.attempt_id) {
         return Ok(attempt);
     }
-    let Some(_settling) = attempts.try_settle(place) else { return Ok(attempt) };
+    let Some(mut foreign) = attempts.try_settle(place) else { return Ok(attempt) };
     let holder = Holder {
         who: HolderKind::Reconciler,
         pid: std::process::id(),
@@ -329,9 +337,14 @@ fn settle(attempts: &Attempts, place: &Place, attempt: Attempt, settings: &Setti
         attempt_id: None,
         mtimes_ms: [0, 0],
     };
-    let lock = match place.lock(settings).acquire(attempts.clock(), holder, None)? {
+    let (lock, now) = (place.lock(settings), attempts.clock().monotonic());
+    let lock = match lock.acquire(attempts.clock(), holder, foreign.stale_mtime(now, lock.stale()))? {
         Acquired::Lock(lock) => lock,
-        Acquired::Held(_) => return Ok(attempt),
+        Acquired::Held(HeldBy::Foreign { mtime_ms }) => {
+            foreign.observe(mtime_ms, now);
+            return Ok(attempt);
+        }
+        Acquired::Held(HeldBy::Ours(_)) => return Ok(attempt),
     };
     // The holder may have written its outcome and given the lock back since the log was read; `reconcile` reads again.
     let reconciled = reconcile(&place.log(), &attempt.id, iso(attempts.clock().now()));

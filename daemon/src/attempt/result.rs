@@ -4,9 +4,11 @@
 //! names that are UUIDs reach the file system.
 
 use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use grounding_proto::solution::{AttemptStatus, Diagnostics, OutcomeClass, Verdict};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -67,7 +69,8 @@ fn path(verdict_dir: &Path, attempt_id: &str, extension: &str) -> Option<PathBuf
 pub fn write(verdict_dir: &Path, result: &AttemptResult) -> Result<(), StoreError> {
     let path = result_path(verdict_dir, &result.attempt_id)
         .ok_or_else(|| StoreError::unusable(verdict_dir, "can't hold a result whose attempt is not named by a UUID"))?;
-    let mut text = serde_json::to_string_pretty(result)
+    // Compact: indented, a large answer could grow past what is read back.
+    let mut text = serde_json::to_string(result)
         .map_err(|error| StoreError::unusable(&path, format_args!("can't be written as JSON ({error})")))?;
     text.push('\n');
     store::replace(&path, text.as_bytes())
@@ -92,6 +95,21 @@ pub fn remove(verdict_dir: &Path, attempts: &HashSet<String>) -> Result<(), Stor
     let paths = attempts.iter().flat_map(|attempt| [result_path(verdict_dir, attempt), log_path(verdict_dir, attempt)]);
     let removed: Vec<_> = paths.flatten().map(|path| store::remove(&path)).collect();
     removed.into_iter().collect::<Result<Vec<_>, _>>().map(|_| ())
+}
+
+/// Removes the results and logs that were last written before a time: those of ids that nobody evaluates any more, whose
+/// attempt logs are therefore never compacted. What can't be looked at or removed is passed over.
+pub fn sweep(verdict_dir: &Path, before: Timestamp) {
+    let Ok(entries) = std::fs::read_dir(verdict_dir.join("results")) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let attempt = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        let named = [result_path(verdict_dir, attempt), log_path(verdict_dir, attempt)].contains(&Some(path.clone()));
+        let old = path.symlink_metadata().is_ok_and(|metadata| metadata.mtime() < before.as_second());
+        if named && old {
+            // It takes up room and harms nothing.
+            let _ = std::fs::remove_file(&path);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -134,5 +152,22 @@ mod tests {
         remove(dir.path(), &HashSet::from([attempt_id.clone(), "nope".to_owned()])).unwrap();
         assert_eq!(read(dir.path(), &attempt_id).unwrap(), None);
         assert_eq!(std::fs::read_dir(dir.path().join("results")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_sweep_removes_old_results_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let results = dir.path().join("results");
+        std::fs::create_dir(&results).unwrap();
+        let attempt = Uuid::new_v4();
+        let names = [format!("{attempt}.json"), format!("{attempt}.log"), format!("{attempt}.txt"), "x.json".into()];
+        for name in &names {
+            std::fs::write(results.join(name), "").unwrap();
+        }
+        sweep(dir.path(), Timestamp::now() - jiff::SignedDuration::from_secs(60));
+        assert_eq!(std::fs::read_dir(&results).unwrap().count(), 4);
+        sweep(dir.path(), Timestamp::now() + jiff::SignedDuration::from_secs(60));
+        assert_eq!(names.map(|name| results.join(name).exists()), [false, false, true, true]);
+        sweep(&results, Timestamp::now());
     }
 }

@@ -22,11 +22,13 @@ use super::result::{self, AttemptResult};
 use super::run::{self, PreflightRun, Stop};
 use crate::clock::{SharedClock, iso};
 use crate::error::describe;
+use crate::json;
 use crate::process::ClientEnvironment;
 use crate::solution::diagnostics::{self, Payload};
 use crate::solution::repository::{CommitId, Repository, RepositoryError, TreeState};
 use crate::solution::{preflight, signing, verdict};
 use crate::store::{self, FileKey};
+use crate::workflow;
 
 /// What a supervisor is asked to do; sent through its stdin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -95,7 +97,7 @@ pub async fn supervise(clock: SharedClock) -> ExitCode {
 }
 
 fn tell(event: &Event) {
-    let mut line = serde_json::to_string(event).expect("an event's strings always serialize");
+    let mut line = json::compact(event);
     line.push('\n');
     // A daemon that is gone learns of the outcome from the log.
     let _ = std::io::stdout().write_all(line.as_bytes()).and_then(|()| std::io::stdout().flush());
@@ -124,17 +126,29 @@ impl Outcome {
     fn failed(error: impl Into<String>, diagnostics: Diagnostics) -> Self {
         Self { class: OutcomeClass::Error, verdict: None, error: Some(error.into()), diagnostics }
     }
+
+    fn status(&self) -> AttemptStatus {
+        if self.verdict.is_some() { AttemptStatus::Completed } else { AttemptStatus::Failed }
+    }
+}
+
+/// What the log got of an outcome.
+enum Recorded {
+    Terminal,
+    /// The attempt was given up by somebody else before.
+    Nothing,
 }
 
 async fn attempt(job: Job, clock: SharedClock) -> Result<Event, String> {
     let key = FileKey::of(&job.id).ok_or_else(|| format!("\"{}\" can't name a verdict", job.id))?;
     let verdict_dir = job.verdict_dir.as_path().to_owned();
     let place = LockPlace::new(&verdict_dir, &key, Duration::from_millis(job.settings.stale_ms));
+    // Before the lock names this process: whoever reads the name may cancel.
+    let (stop_sender, stop) = watch::channel(None);
+    listen_for_termination(stop_sender.clone()).map_err(|error| format!("signals can't be heard: {error}"))?;
     let Some(lock) = take_lock(&job, &place, &clock).await? else { return Ok(Event::Held) };
     let lock = Arc::new(Mutex::new(lock));
-    let (stop_sender, stop) = watch::channel(None);
-    tokio::spawn(beat(lock.clone(), place.heartbeat(), stop_sender.clone()));
-    tokio::spawn(listen_for_termination(stop_sender));
+    tokio::spawn(beat(lock.clone(), place.heartbeat(), stop_sender));
 
     let environment = ClientEnvironment::new(job.env.iter().map(|(name, value)| (name.0.clone(), value.0.clone())));
     let started_at = iso(clock.now());
@@ -181,19 +195,19 @@ async fn beat(lock: Arc<Mutex<HeldLock>>, every: Duration, stop: watch::Sender<O
     }
 }
 
-/// SIGTERM and SIGINT cancel the attempt.
-async fn listen_for_termination(stop: watch::Sender<Option<Stop>>) {
+/// From now on SIGTERM and SIGINT cancel the attempt.
+fn listen_for_termination(stop: watch::Sender<Option<Stop>>) -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    // An attempt that lost its lock meanwhile stays compromised.
-    stop.send_if_modified(|stop| stop.is_none() && stop.replace(Stop::Cancelled).is_none());
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        // An attempt that lost its lock meanwhile stays compromised.
+        stop.send_if_modified(|stop| stop.is_none() && stop.replace(Stop::Cancelled).is_none());
+    });
+    Ok(())
 }
 
 impl Attempt {
@@ -235,6 +249,11 @@ impl Attempt {
         let retention = settings.retention_ms.max(settings.poll_after_ms.saturating_mul(100));
         let retention = SignedDuration::from_millis(i64::try_from(retention).unwrap_or(i64::MAX));
         let Ok(before) = self.clock.now().checked_sub(retention) else { return Ok(()) };
+        // An attempt that runs may have been silent for as long as it may run.
+        let run_limit = SignedDuration::from_millis(i64::try_from(settings.run_limit_ms).unwrap_or(i64::MAX));
+        if let Ok(before) = before.checked_sub(run_limit) {
+            result::sweep(verdict_dir, before);
+        }
         let prune = Log::read(log_path).map_err(|error| describe(&error))?.prunable(before);
         if prune.is_empty() {
             return Ok(());
@@ -295,10 +314,15 @@ impl Attempt {
             }
         }
         diagnostics.policy_files_changed = repository.policy_files_changed().await;
+        diagnostics.workflow = workflow::evaluate(repository).await;
         self.judge(core, preflight.kind.source(), &before.head, diagnostics)
     }
 
-    fn judge(&self, core: preflight::Core, source: &str, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
+    /// Makes the verdict: preflight's own, less what the workflow arm blocks.
+    fn judge(&self, mut core: preflight::Core, source: &str, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
+        let blockers = diagnostics.workflow.iter().flat_map(|report| &report.blockers);
+        core.blockers.extend(blockers.map(|blocker| blocker.message.clone()));
+        core.ready &= diagnostics.workflow.as_ref().is_none_or(|report| report.complete && report.blockers.is_empty());
         let class = if core.ready { OutcomeClass::Ready } else { OutcomeClass::NotReady };
         let verdict = Verdict {
             id: self.job.id.clone(),
@@ -320,12 +344,29 @@ impl Attempt {
         {
             outcome = Outcome { class, verdict: None, error: Some(error), diagnostics: outcome.diagnostics };
         }
-        let recorded = self.record(verdict_dir, log_path, marker, &outcome);
-        if recorded.is_err() && outcome.verdict.is_some() && !self.lost_lock() {
-            // A verdict that nothing remembers must not open the gate.
+        let terminal_at = iso(self.clock.now());
+        if let Err(error) = self.write_result(verdict_dir, marker, &outcome, &terminal_at) {
+            // The terminal record still says how it ended, and why there is no more than that.
+            self.withdraw(marker, &outcome);
+            outcome = match outcome.error {
+                Some(first) => Outcome { error: Some(format!("{first}; {error}")), ..outcome },
+                None => Outcome::failed(error, outcome.diagnostics),
+            };
+        }
+        let recorded = self.record(log_path, &outcome, terminal_at);
+        if !matches!(recorded, Ok(Recorded::Terminal)) {
+            self.withdraw(marker, &outcome);
+        }
+        recorded.map(|_| ())
+    }
+
+    /// Removes the marker again: a verdict that nothing remembers must not open the gate.
+    fn withdraw(&self, marker: &Path, outcome: &Outcome) {
+        let lost = self.lock.lock().unwrap_or_else(PoisonError::into_inner).check().is_err();
+        if outcome.verdict.is_some() && !lost {
+            // It is signed and true of its commit, so that one that can't be removed tells nothing wrong.
             let _ = store::remove(marker);
         }
-        recorded
     }
 
     fn heed_stop(&self, outcome: Outcome) -> Outcome {
@@ -343,51 +384,56 @@ impl Attempt {
             return Err((OutcomeClass::Error, "there is no signing key".to_owned()));
         };
         let key = signing::read_or_create_key(key_path.as_path(), self.clock.as_ref()).map_err(|e| error(&e))?;
-        // Held until the marker stands, so that no heartbeat of ours comes in between.
-        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        lock.check().map_err(|lost| (OutcomeClass::Compromised, lost.to_string()))?;
+        // Held until the marker stands, so that no heartbeat of ours comes in between; dated anew, so that an attempt
+        // that was suspended until now is not found stale while it writes.
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        lock.beat().map_err(|lost| (OutcomeClass::Compromised, lost.to_string()))?;
         verdict::write_marker(marker, verdict, &key).map_err(|e| error(&e))
     }
 
-    fn record(&self, verdict_dir: &Path, log_path: &Path, marker: &Path, outcome: &Outcome) -> Result<(), String> {
-        let status = if outcome.verdict.is_some() { AttemptStatus::Completed } else { AttemptStatus::Failed };
-        let (terminal_at, summary) = (iso(self.clock.now()), summary(outcome));
+    fn write_result(
+        &self,
+        verdict_dir: &Path,
+        marker: &Path,
+        outcome: &Outcome,
+        terminal_at: &str,
+    ) -> Result<(), String> {
         let stored = AttemptResult {
             attempt_id: self.job.attempt_id.clone(),
             id: self.job.id.clone(),
             repo_path: self.job.repo_path.0.to_string_lossy().into_owned(),
             started_at: self.started_at.clone(),
-            terminal_at: terminal_at.clone(),
-            status,
+            terminal_at: terminal_at.to_owned(),
+            status: outcome.status(),
             outcome_class: outcome.class,
-            summary: summary.clone(),
+            summary: summary(outcome),
             error: outcome.error.clone(),
             verdict: outcome.verdict.clone(),
             marker_path: outcome.verdict.as_ref().map(|_| marker.display().to_string()),
             diagnostics: outcome.diagnostics.clone(),
         };
-        result::write(verdict_dir, &stored).map_err(|error| describe(&error))?;
+        result::write(verdict_dir, &stored).map_err(|error| describe(&error))
+    }
+
+    fn record(&self, log_path: &Path, outcome: &Outcome, terminal_at: String) -> Result<Recorded, String> {
         let log = Log::read(log_path).map_err(|error| describe(&error))?;
         let reconciled = log.attempt(&self.job.id, &self.job.attempt_id).is_some_and(|it| it.reconciled_at.is_some());
         if reconciled {
             // Somebody gave this attempt up; it must never look like a success afterwards.
-            return Ok(());
+            return Ok(Recorded::Nothing);
         }
         let terminal = Record::Terminal {
             attempt_id: self.job.attempt_id.clone(),
             id: self.job.id.clone(),
-            status,
+            status: outcome.status(),
             terminal_at,
             outcome_class: outcome.class,
-            summary,
+            summary: summary(outcome),
             error: outcome.error.clone(),
             error_truncated: None,
         };
-        log::append(log_path, &terminal).map_err(|error| describe(&error))
-    }
-
-    fn lost_lock(&self) -> bool {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).check().is_err()
+        log::append(log_path, &terminal).map_err(|error| describe(&error))?;
+        Ok(Recorded::Terminal)
     }
 
     /// Gives the lock back. The heartbeat may still hold a handle; the directory is removed all the same.

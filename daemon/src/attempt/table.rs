@@ -29,6 +29,8 @@ use crate::store::FileKey;
 
 /// How often an attempt that belongs to another daemon is looked at when its directory tells nothing.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same for a holder that is about to say who it is, or to go.
+const LOOK_SOON: Duration = Duration::from_millis(10);
 /// Slots beyond this number are dropped when nothing happens in them.
 const MANY_SLOTS: usize = 256;
 
@@ -101,6 +103,14 @@ pub struct Live {
     /// The repository.
     pub repo_path: Option<String>,
     phase: watch::Receiver<Phase>,
+}
+
+impl Live {
+    /// Returns once the attempt is not live any more.
+    async fn ended(&self) {
+        // Who watched it is gone only when the daemon ends.
+        let _ = self.phase.clone().wait_for(|phase| *phase != Phase::Running).await;
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,15 +215,35 @@ impl Attempts {
             return answer::failed(&request.id, format!("\"{}\" can't name a verdict; choose another id", request.id));
         };
         let place = Place { verdict_dir: request.verdict_dir.clone(), key };
+        let (id, settings, when_live) = (request.id.clone(), request.settings, request.when_live);
+        let mut end = std::pin::pin!(self.end_of_wait(&settings));
         let slot = self.slot(&place);
-        let live = {
-            let mut foreign = slot.starting.clone().lock_owned().await;
-            match self.start_or_join(&slot, &place, &request, &mut foreign).await {
-                Ok(live) => live,
-                Err(answer) => return *answer,
-            }
+        let mut foreign = tokio::select! {
+            foreign = slot.starting.clone().lock_owned() => foreign,
+            () = &mut end => return unconfirmed(&id, &settings, when_live, None),
         };
-        self.wait(&place, live, &request.settings).await
+        // A start that takes longer than this caller waits is finished all the same, and by then somebody's to join.
+        let (attempts, at) = (self.clone(), place.clone());
+        let mut starting =
+            tokio::spawn(async move { attempts.start_or_join(&slot, &at, &request, &mut foreign).await });
+        let started = tokio::select! {
+            started = &mut starting => started,
+            () = &mut end => return unconfirmed(&id, &settings, when_live, None),
+        };
+        match started {
+            Ok(Ok(live)) => self.wait(&place, live, &settings, end).await,
+            Ok(Err(answer)) => *answer,
+            Err(error) => answer::failed(&id, describe(&error)),
+        }
+    }
+
+    /// Returns when a caller is to be answered whatever happens: at the wait bound, or once the daemon drains.
+    async fn end_of_wait(&self, settings: &Settings) {
+        let mut draining = self.shared.draining.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(settings.wait_bound_ms)) => {}
+            _ = draining.wait_for(|draining| *draining) => {}
+        }
     }
 
     async fn start_or_join(
@@ -223,24 +253,28 @@ impl Attempts {
         request: &EvaluateRequest,
         foreign: &mut Foreign,
     ) -> Result<Live, Box<SolutionEvaluateAnswer>> {
-        if let Some(live) = slot.live() {
-            return joinable(live, request);
-        }
-        // A holder that ends between the two looks leaves the lock free: the second round then starts.
+        // A holder that ends between two looks leaves the lock free: the next round then starts.
         for _ in 0..3 {
-            let unchanged = foreign.stale_mtime(self.clock().monotonic(), place.lock(&request.settings).stale());
-            match self.start(slot, place, request, unchanged).await {
-                Ok(Some(live)) => return Ok(live),
-                Ok(None) => {}
-                Err(error) => return Err(Box::new(answer::failed(&request.id, error))),
-            }
-            match self.find_holder(slot, place, request, foreign) {
+            let found = match slot.live() {
+                Some(live) => Found::Live(live),
+                None => {
+                    let lock = place.lock(&request.settings);
+                    let unchanged = foreign.stale_mtime(self.clock().monotonic(), lock.stale());
+                    match self.start(slot, place, request, unchanged).await {
+                        Ok(Some(live)) => return Ok(live),
+                        Ok(None) => self.find_holder(slot, place, request, foreign),
+                        Err(error) => return Err(Box::new(answer::failed(&request.id, error))),
+                    }
+                }
+            };
+            match found {
+                Found::Live(live) if has_settled(place, &live) => live.ended().await,
                 Found::Live(live) => return joinable(live, request),
                 Found::Answer(answer) => return Err(answer),
                 Found::Free => {}
             }
         }
-        Err(Box::new(unconfirmed(request, None)))
+        Err(Box::new(unconfirmed(&request.id, &request.settings, request.when_live, None)))
     }
 
     /// Starts a supervisor and returns once its start record stands; nothing when the lock is somebody else's.
@@ -276,11 +310,16 @@ impl Attempts {
         }
         let stdout = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
         let mut events = stdout.ok_or("the attempt can't be started: its supervisor has no stdout")?;
-        match next_event(&mut events).await {
-            Some(Event::Started | Event::Settled) => {}
-            Some(Event::Held) => return Ok(None),
-            Some(Event::Failed(error)) => return Err(error),
-            None => return Err("the attempt's supervisor ended before it began".to_owned()),
+        let refused = match next_event(&mut events).await {
+            Some(Event::Started | Event::Settled) => None,
+            Some(Event::Held) => Some(Ok(None)),
+            Some(Event::Failed(error)) => Some(Err(error)),
+            None => Some(Err("the attempt's supervisor ended before it began".to_owned())),
+        };
+        if let Some(refused) = refused {
+            // Its lock is free only once it is gone, and who is answered may look at once.
+            let _ = child.wait().await;
+            return refused;
         }
         let (phase, receiver) = watch::channel(Phase::Running);
         let repo_path = Some(request.repo_path.display().to_string());
@@ -308,13 +347,14 @@ impl Attempts {
             Ok(held) => held,
             Err(error) => return Found::Answer(Box::new(answer::failed(&request.id, describe(&error)))),
         };
+        let nobody_known = || unconfirmed(&request.id, &request.settings, request.when_live, None);
         match held {
             None => Found::Free,
             Some(HeldBy::Ours(Some(holder))) => match self.adopt(slot, place, holder, lock) {
                 Some(live) => Found::Live(live),
-                None => Found::Answer(Box::new(unconfirmed(request, None))),
+                None => Found::Answer(Box::new(nobody_known())),
             },
-            Some(HeldBy::Ours(None)) => Found::Answer(Box::new(unconfirmed(request, None))),
+            Some(HeldBy::Ours(None)) => Found::Answer(Box::new(nobody_known())),
             Some(HeldBy::Foreign { mtime_ms }) => {
                 foreign.observe(mtime_ms, self.clock().monotonic());
                 Found::Answer(Box::new(joined_from_log(place, request)))
@@ -349,24 +389,26 @@ impl Attempts {
         }
     }
 
-    async fn wait(&self, place: &Place, live: Live, settings: &Settings) -> SolutionEvaluateAnswer {
+    async fn wait(
+        &self,
+        place: &Place,
+        live: Live,
+        settings: &Settings,
+        end: impl Future<Output = ()>,
+    ) -> SolutionEvaluateAnswer {
         let mut phase = live.phase.clone();
-        let mut draining = self.shared.draining.subscribe();
         let ended = tokio::select! {
             ended = phase.wait_for(|phase| *phase != Phase::Running) => match ended {
                 Ok(phase) => phase.clone(),
                 // The one who watched it is gone, which only the end of the daemon does.
                 Err(_) => return answer::running(&live.id, &live.attempt_id, settings),
             },
-            () = tokio::time::sleep(Duration::from_millis(settings.wait_bound_ms)) => {
-                return answer::running(&live.id, &live.attempt_id, settings);
-            }
-            _ = draining.wait_for(|draining| *draining) => {
-                return answer::running(&live.id, &live.attempt_id, settings);
-            }
+            () = end => return answer::running(&live.id, &live.attempt_id, settings),
         };
         match ended {
-            Phase::Unrecorded(error) => answer::failed(&live.id, error),
+            Phase::Unrecorded(error) => {
+                SolutionEvaluateAnswer { attempt_id: Some(live.attempt_id), ..answer::failed(&live.id, error) }
+            }
             Phase::Running | Phase::Ended => super::lookup::outcome(self, place, &live, settings).await,
         }
     }
@@ -405,14 +447,16 @@ impl Slot {
 }
 
 impl Foreign {
-    fn observe(&mut self, mtime_ms: i64, now: Duration) {
+    /// Notes that a foreign lock with that modification time was seen.
+    pub fn observe(&mut self, mtime_ms: i64, now: Duration) {
         if self.seen.is_none_or(|(seen, _)| seen != mtime_ms) {
             self.seen = Some((mtime_ms, now));
         }
     }
 
     /// Returns the modification time that was seen unchanged for the stale time.
-    fn stale_mtime(&self, now: Duration, stale: Duration) -> Option<i64> {
+    #[must_use]
+    pub fn stale_mtime(&self, now: Duration, stale: Duration) -> Option<i64> {
         self.seen.filter(|(_, since)| now.saturating_sub(*since) > stale).map(|(mtime_ms, _)| mtime_ms)
     }
 }
@@ -422,9 +466,16 @@ async fn next_event(lines: &mut tokio::io::Lines<BufReader<tokio::process::Child
     serde_json::from_str(&line).ok()
 }
 
+/// Returns whether the outcome of an attempt stands already, so that only its lock is still to be given back. Somebody may
+/// have read it: who asks for an evaluation now does not ask for that one.
+fn has_settled(place: &Place, live: &Live) -> bool {
+    let log = Log::read(&place.log()).unwrap_or_default();
+    log.attempt(&live.id, &live.attempt_id).is_some_and(|attempt| attempt.terminal.is_some())
+}
+
 /// Returns a live attempt that the request may join, else the refusal that names it.
 fn joinable(live: Live, request: &EvaluateRequest) -> Result<Live, Box<SolutionEvaluateAnswer>> {
-    let other_repository = live.repo_path.as_ref().is_some_and(|path| Path::new(path) != request.repo_path);
+    let other_repository = live.repo_path.as_ref().is_some_and(|path| !is_same_directory(path, &request.repo_path));
     let error = if live.id != request.id {
         format!("an attempt of the id \"{}\", which shares this id's file name, is live; wait for its end", live.id)
     } else if other_repository {
@@ -439,6 +490,14 @@ fn joinable(live: Live, request: &EvaluateRequest) -> Result<Live, Box<SolutionE
     Err(Box::new(answer::refused(&request.id, Some(live.attempt_id), error)))
 }
 
+/// Returns whether a recorded repository is the one at a path. It is recorded as text, in which bytes that are not UTF-8
+/// were replaced, and one directory has many spellings.
+fn is_same_directory(recorded: &str, path: &Path) -> bool {
+    let canonical = |path: &Path| path.canonicalize().ok();
+    path.to_string_lossy() == recorded
+        || canonical(path).is_some_and(|canonical_path| Some(canonical_path) == canonical(Path::new(recorded)))
+}
+
 /// Answers for a lock that another program holds: by the attempt its log names, if any.
 fn joined_from_log(place: &Place, request: &EvaluateRequest) -> SolutionEvaluateAnswer {
     let log = match Log::read(&place.log()) {
@@ -448,7 +507,7 @@ fn joined_from_log(place: &Place, request: &EvaluateRequest) -> SolutionEvaluate
     let running = |attempt: &&super::log::Attempt| attempt.status() == AttemptStatus::Running;
     let attempt_id = log.running(&request.id).last().map(|attempt| attempt.attempt_id.clone());
     if request.when_live == WhenLive::Refuse {
-        return unconfirmed(request, attempt_id);
+        return unconfirmed(&request.id, &request.settings, request.when_live, attempt_id);
     }
     if let Some(attempt_id) = attempt_id {
         return answer::running(&request.id, &attempt_id, &request.settings);
@@ -458,17 +517,22 @@ fn joined_from_log(place: &Place, request: &EvaluateRequest) -> SolutionEvaluate
             let error = format!("an attempt of the id \"{}\", which shares this id's file name, is live", other.id);
             answer::refused(&request.id, Some(other.attempt_id.clone()), error)
         }
-        None => unconfirmed(request, None),
+        None => unconfirmed(&request.id, &request.settings, request.when_live, None),
     }
 }
 
 /// Answers for a lock whose holder is not known.
-fn unconfirmed(request: &EvaluateRequest, attempt_id: Option<String>) -> SolutionEvaluateAnswer {
-    match request.when_live {
-        WhenLive::Join => answer::unconfirmed(&request.id, &request.settings),
+fn unconfirmed(
+    id: &str,
+    settings: &Settings,
+    when_live: WhenLive,
+    attempt_id: Option<String>,
+) -> SolutionEvaluateAnswer {
+    match when_live {
+        WhenLive::Join => answer::unconfirmed(id, settings),
         WhenLive::Refuse => {
             let error = "the id's lock is held: an attempt may be live; a new one can start after its end".to_owned();
-            answer::refused(&request.id, attempt_id, error)
+            answer::refused(id, attempt_id, error)
         }
     }
 }
@@ -485,14 +549,15 @@ async fn watch_adopted(clock: &SharedClock, place: &Place, lock: &LockPlace, att
         Ok(watcher)
     });
     loop {
-        let held = lock.probe(clock.as_ref());
-        let same = |holder: &Holder| holder.attempt_id.as_deref() == Some(attempt_id);
-        if !matches!(held, Ok(Some(HeldBy::Ours(Some(holder)))) if same(&holder)) {
-            return;
-        }
+        let look_again = match lock.probe(clock.as_ref()) {
+            Ok(Some(HeldBy::Ours(Some(holder)))) if holder.attempt_id.as_deref() == Some(attempt_id) => LOOK_AGAIN,
+            // Its record is being written, or was just emptied: then the lock is given back next.
+            Ok(Some(HeldBy::Ours(None))) => LOOK_SOON,
+            _ => return,
+        };
         tokio::select! {
             _ = changes.recv() => {}
-            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = tokio::time::sleep(look_again) => {}
         }
     }
 }

@@ -66,7 +66,7 @@ impl Screen {
     }
 }
 
-/// Returns the summary of a report.
+/// Returns the summary of a report, without a newline at its end.
 #[must_use]
 pub fn summary(report: &Report) -> String {
     let mut text = format!(
@@ -89,6 +89,7 @@ pub fn summary(report: &Report) -> String {
         text.push_str(&format!("\n{}:\n", check.name));
         check.details.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     }
+    text.truncate(text.trim_end().len());
     text
 }
 

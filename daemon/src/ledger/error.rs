@@ -115,7 +115,7 @@ impl Cause {
         match code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
             Some(5 | 6) => Self::Locked,
             Some(11 | 26) => Self::Damaged,
-            Some(18 | 19 | 20) => Self::Row,
+            Some(18..=20) => Self::Row,
             _ => Self::Other,
         }
     }

@@ -59,7 +59,7 @@ impl Ledgers {
         Self { shared: Arc::new(Shared { default_path, slots: Mutex::default() }) }
     }
 
-    /// Adds an entry; it is on disk when this returns. The entry is written even if the caller stops waiting.
+    /// Adds an entry; it is on disk when this returns. Once it is queued it is written, whether or not the caller waits.
     ///
     /// # Errors
     /// When the ledger can't be opened, stays locked for 5 s, or does not admit the entry; nothing is then written.

@@ -23,6 +23,9 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Reads at once.
 const MAX_READERS: u32 = 4;
 
+/// Rows that SQLite's thread hands over ahead of their reader: enough that neither waits for the other at each row.
+const ROW_BUFFER: usize = 200;
+
 /// How often opening is tried again while the database is locked.
 const OPEN_POLL: Duration = Duration::from_millis(10);
 
@@ -49,8 +52,11 @@ pub(super) enum Place {
 /// Makes the file and its directory where they are absent, and tightens what is ours.
 ///
 /// # Errors
-/// When one can't be made or tightened, or the path names no regular file.
+/// When one can't be made or tightened, or the path names no regular file or is not UTF-8.
 pub(super) fn prepare(path: &Path, place: Place) -> Result<(), StoreError> {
+    if path.to_str().is_none() {
+        return Err(StoreError::unusable(path, "is no ledger path: SQLite opens UTF-8 paths only"));
+    }
     let dir = path.parent().unwrap_or(Path::new("/"));
     store::ensure_dir(dir)?;
     if place == Place::Default {
@@ -141,5 +147,6 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .filename(path)
         .create_if_missing(false)
         .busy_timeout(BUSY_TIMEOUT)
+        .row_buffer_size(ROW_BUFFER)
         .disable_statement_logging()
 }

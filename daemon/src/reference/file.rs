@@ -136,6 +136,7 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
     fn search_windows(&self, reader: impl Read) -> io::Result<(FileHits, bool)> {
         // A value has at most 4096 characters; this much on both sides shows every match whole, with its neighbors.
         const OVERLAP: usize = 32 * 1024;
+        const SHOWN: usize = 1024;
         let mut reader = DecodeReaderBytesBuilder::new().bom_override(true).utf8_passthru(true).build(reader);
         let (mut found, mut binary) = (FileHits::default(), false);
         let (mut window, mut chunk) = (Vec::with_capacity(MOST_LINE), vec![0; 64 * 1024]);
@@ -159,10 +160,13 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
                 }
                 counted.1 += memchr::memchr_iter(b'\n', &window[counted.0..matched.start()]).count() as u64;
                 counted.0 = matched.start();
-                let line_start = memchr::memrchr(b'\n', &window[..matched.start()]).map_or(0, |at| at + 1);
-                let line_end =
-                    memchr::memchr(b'\n', &window[matched.end()..]).map_or(window.len(), |at| matched.end() + at);
-                let (text, start) = (&window[line_start..line_end], matched.start() - line_start);
+                // As much of the line as is shown: the line itself may be megabytes.
+                let near = matched.start().saturating_sub(SHOWN)..window.len().min(matched.end() + SHOWN);
+                let before = memchr::memrchr(b'\n', &window[near.start..matched.start()]).map_or(0, |at| at + 1);
+                let line_end = memchr::memchr(b'\n', &window[matched.end()..near.end]);
+                let line_end = line_end.map_or(near.end, |at| matched.end() + at);
+                let text = &window[near.start + before..line_end];
+                let start = matched.start() - near.start - before;
                 found.add_line(counted.1, text, start, 1, self.judging.is_definition(text, start));
                 true
             });

@@ -8,7 +8,9 @@
 mod candidates;
 mod definition;
 mod file;
+mod flag;
 mod hits;
+mod pass;
 mod path;
 mod pattern;
 mod qualified;

@@ -46,14 +46,19 @@ pub(super) enum LineFound {
     Unknown,
 }
 
-/// Splits `file:line` and `file:line:column`; nothing when the value has no such end.
-pub(super) fn with_line(value: &str) -> Option<PathReference> {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (head, last) = value.rsplit_once(':').filter(|(_, last)| number(last))?;
-    let (path, line) = head.rsplit_once(':').filter(|(_, line)| number(line)).unwrap_or((head, last));
-    // A number that does not fit is beyond any file's end.
-    let line = line.parse().unwrap_or(u64::MAX);
-    (!path.is_empty()).then(|| PathReference { path: PathBuf::from(path), line: Some(line) })
+/// Reads the value as `file:line` and as `file:line:column`, as far as its end allows.
+pub(super) fn with_line(value: &str) -> Vec<PathReference> {
+    let split = |text: &str| {
+        let (head, number) = text.rsplit_once(':')?;
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        // A number that does not fit is beyond any file's end.
+        (is_number && !head.is_empty()).then(|| (head.to_owned(), number.parse().unwrap_or(u64::MAX)))
+    };
+    let short = split(value);
+    let long = short.as_ref().and_then(|(head, _)| split(head));
+    let read = |(path, line): (String, u64)| PathReference { path: path.into(), line: Some(line) };
+    // The longer name is tried first; the shorter one is what the value means when neither is there.
+    short.into_iter().chain(long).map(read).collect()
 }
 
 /// Looks for a path; a relative one inside the root, an absolute one as it is.

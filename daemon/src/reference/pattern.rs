@@ -3,6 +3,8 @@
 //! Identifier characters are Unicode letters, digits, marks and `_` (SPEC 7). A pattern never matches the empty string
 //! and never spans lines.
 
+use std::sync::OnceLock;
+
 use grep_matcher::{LineMatchKind, LineTerminator, Match, Matcher, NoCaptures, NoError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use memchr::memmem;
@@ -14,6 +16,16 @@ pub struct Pattern {
     finder: memmem::Finder<'static>,
     before: Edge,
     after: Edge,
+}
+
+/// An expression that is only tried on lines that hold one of its needles, and only built for the first such line:
+/// building takes longer than looking through a small repository.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    needles: Vec<memmem::Finder<'static>>,
+    expression: String,
+    builder: RegexMatcherBuilder,
+    built: OnceLock<Option<RegexMatcher>>,
 }
 
 /// Which characters beside a match forbid it.
@@ -104,6 +116,38 @@ impl Matcher for Pattern {
     }
 }
 
+impl Pieces {
+    pub(super) fn new(needles: &[&str], mut builder: RegexMatcherBuilder, expression: String) -> Self {
+        builder.line_terminator(Some(b'\n'));
+        let needles = needles.iter().map(|needle| memmem::Finder::new(needle).into_owned()).collect();
+        Self { needles, expression, builder, built: OnceLock::new() }
+    }
+}
+
+impl Matcher for Pieces {
+    type Captures = NoCaptures;
+    type Error = NoError;
+
+    fn find_at(&self, haystack: &[u8], at: usize) -> Result<Option<Match>, NoError> {
+        // What the expressions are made of can't make them invalid; if it did, they would match nothing.
+        let built = self.built.get_or_init(|| self.builder.build(&self.expression).ok());
+        built.as_ref().map_or(Ok(None), |built| built.find_at(haystack, at))
+    }
+
+    fn new_captures(&self) -> Result<NoCaptures, NoError> {
+        Ok(NoCaptures::new())
+    }
+
+    fn line_terminator(&self) -> Option<LineTerminator> {
+        Some(LineTerminator::byte(b'\n'))
+    }
+
+    fn find_candidate_line(&self, haystack: &[u8]) -> Result<Option<LineMatchKind>, NoError> {
+        let first = self.needles.iter().filter_map(|needle| needle.find(haystack)).min();
+        Ok(first.map(LineMatchKind::Candidate))
+    }
+}
+
 impl Edge {
     fn allows(self, neighbor: Option<char>) -> bool {
         match (self, neighbor) {
@@ -138,51 +182,13 @@ pub(super) fn is_identifier(character: char) -> bool {
     )
 }
 
-/// Returns a matcher of the ways in which argument parsers define this flag without writing it out, or nothing when
-/// the value is no plain flag.
-pub(super) fn flag_pieces(value: &str) -> Option<RegexMatcher> {
+/// Returns a matcher of the definition of a Rust macro named with its `!`, or nothing when the value is no such name.
+pub(super) fn macro_definition(value: &str) -> Option<Pieces> {
     let value = value.trim();
-    let dashes = value.len() - value.trim_start_matches('-').len();
-    let name = &value[dashes..];
-    let plain = name.chars().all(|character| character == '-' || character.is_ascii_alphanumeric());
-    if name.is_empty() || !plain || name.ends_with('-') {
-        return None;
-    }
-    let pieces = match (dashes, name.len()) {
-        (1, 1) => vec![
-            // Rust: clap, argh, structopt.
-            format!(r"\bshort\s*(?:=|\()\s*'{name}'"),
-            // Go: pflag's methods that end in P take the long name, then the letter.
-            format!(r#"\.(?:[A-Z]\w*)P\([^"]*"[^"]+"\s*,\s*"{name}""#),
-            // C: the last field of a `struct option`.
-            format!(r"\b(?:no|required|optional)_argument\s*,[^,]*,\s*'{name}'"),
-        ],
-        (2, _) => {
-            let field = name.replace('-', "_");
-            let mut pieces = vec![
-                // Rust: clap, argh, structopt, as attribute and as builder.
-                format!(r#"\blong\s*(?:=|\()\s*"{name}""#),
-                format!(r"#\[(?:arg|clap|structopt)\((?:[^=]*,)?\s*long\s*[,)].*\]\s*(?:pub\s+)?{field}\s*:"),
-                // Go: the standard library and pflag.
-                format!(
-                    r#"(?:\bflag|[Ff]lags\(\)|\b[Ff]lag[Ss]et|\bfs)\.(?:Bool|String|Int|Int64|Uint|Uint64|Float64|Duration|StringSlice|StringArray|IntSlice|Count|Func|Text|Var)(?:Var)?P?\((?:[^"]*,)?\s*"{name}""#
-                ),
-                // C: `struct option` of getopt_long.
-                format!(r#"\{{\s*"{name}"\s*,\s*(?:no|required|optional)_argument\b"#),
-                // Ruby: OptionParser, a flag and its negation in one.
-                format!(r#"--\[no-\]{}["'\s]"#, name.strip_prefix("no-").unwrap_or(name)),
-            ];
-            if let Some(rest) = name.strip_prefix("no-") {
-                // Python: argparse derives the negation.
-                pieces.push(format!(r#"["']--{rest}["'].*\bBooleanOptionalAction\b"#));
-            }
-            pieces
-        }
-        _ => return None,
-    };
-    let mut builder = RegexMatcherBuilder::new();
-    builder.line_terminator(Some(b'\n'));
-    builder.build(&pieces.join("|")).ok()
+    let name = value.strip_suffix("()").unwrap_or(value).strip_suffix('!')?;
+    let is_name = !name.is_empty() && name.chars().all(is_identifier);
+    let expression = format!(r"\bmacro(?:_rules!)?\s+{name}\b");
+    is_name.then(|| Pieces::new(&[name], RegexMatcherBuilder::new(), expression))
 }
 
 #[cfg(test)]
@@ -251,34 +257,5 @@ mod tests {
         let pattern = Pattern::symbol("alpha").unwrap();
         assert!(pattern.is_match(b"\xff\xfealpha\x80").unwrap());
         assert!(!pattern.is_match(b"\xffxalpha").unwrap());
-    }
-
-    #[test]
-    fn flags_are_found_in_pieces() {
-        for (flag, line, found) in [
-            ("--force", r#"    #[arg(short, long = "force")]"#, true),
-            ("--force", r#"Arg::new("f").long("force")"#, true),
-            ("--force", r#"long = "forced""#, false),
-            ("--force", r#"prolong = "force""#, false),
-            ("--dry-run", "#[arg(short, long)] pub dry_run: bool,", true),
-            ("--dry-run", "#[arg(short)] pub dry_run: bool,", false),
-            ("--force", r#"force := flag.Bool("force", false, "do it")"#, true),
-            ("--force", r#"cmd.Flags().BoolVarP(&force, "force", "f", false, "")"#, true),
-            ("-f", r#"cmd.Flags().BoolVarP(&force, "force", "f", false, "")"#, true),
-            ("--force", r#"  {"force", no_argument, 0, 'f'},"#, true),
-            ("-f", r#"  {"force", no_argument, 0, 'f'},"#, true),
-            ("-f", "#[arg(short = 'f')]", true),
-            ("-g", "#[arg(short = 'f')]", false),
-            ("--color", r#"opts.on("--[no-]color")"#, true),
-            ("--no-color", r#"opts.on("--[no-]color")"#, true),
-            ("--no-color", r#"p.add_argument("--color", action=argparse.BooleanOptionalAction)"#, true),
-            ("--force", r#"map.insert("force", 1)"#, false),
-        ] {
-            let matched = flag_pieces(flag).unwrap().is_match(line.as_bytes()).unwrap();
-            assert_eq!(matched, found, "{flag} in {line}");
-        }
-        for value in ["--", "-", "force", "--a=b", "---x", "--a.*", "-ab"] {
-            assert!(flag_pieces(value).is_none(), "{value}");
-        }
     }
 }

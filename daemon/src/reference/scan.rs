@@ -7,18 +7,21 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use grep_matcher::Matcher;
 use grounding_proto::reference::{Coverage, SkippedFiles};
-use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkState};
 
-use super::file::{Content, FileSearch, Judging, Outcome};
+use super::file::{Content, Judging, Outcome};
 use super::hits::Hits;
-use super::tracked::{below, tracked};
+use super::pass::Pass;
+use super::tracked::{estimate, not_visited};
 use super::walk::{Extent, Passed, Root, walk};
+
+/// Up to so many files one thread is faster than several, which wait for each other a millisecond at a time.
+const FEW_FILES: usize = 2000;
 
 /// Most paths that a summary names.
 const MOST_NAMED: usize = 3;
@@ -27,31 +30,31 @@ const MOST_NAMED: usize = 3;
 #[derive(Debug)]
 pub struct Scan {
     pub(super) root: Root,
-    threads: usize,
+    pub(super) threads: usize,
     started: Instant,
     limit: Duration,
     cancelled: Arc<AtomicBool>,
     hasher: RandomState,
-    counts: Counts,
+    pub(super) counts: Counts,
     /// Files that are done with, as hashes of their paths: bounded memory for trees of any size.
-    done: Mutex<Vec<u64>>,
+    pub(super) done: Mutex<Vec<u64>>,
     /// Files that hold a NUL byte and wait for the second pass, likewise.
-    binary: Mutex<Vec<u64>>,
+    pub(super) binary: Mutex<Vec<u64>>,
     /// Tracked files that the first walk did not come to, sorted; its pass searched them all the same.
     left: Mutex<Vec<PathBuf>>,
     /// Those of them that hold a NUL byte and wait for the second pass.
-    binary_left: Mutex<Vec<PathBuf>>,
+    pub(super) binary_left: Mutex<Vec<PathBuf>>,
     hits: Mutex<Hits>,
     obstacles: Mutex<Obstacles>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+pub(super) struct Counts {
     files: AtomicU64,
     bytes: AtomicU64,
-    binary: AtomicU64,
+    pub(super) binary: AtomicU64,
     unreadable: AtomicU64,
-    unreadable_dirs: AtomicU64,
+    pub(super) unreadable_dirs: AtomicU64,
     too_large: AtomicU64,
     special: AtomicU64,
 }
@@ -103,15 +106,29 @@ impl Scan {
     /// As `first_pass`, with another judgment of what defines the name.
     pub(super) fn look<M: Matcher + Sync>(&self, matcher: &M, judging: Judging) {
         let passed = Passed::default();
-        let pass = Pass { scan: self, matcher, judging, extent: Extent::NotIgnored, done: &[], binary: &[] };
-        walk(&self.root, Extent::NotIgnored, self.threads, &passed).visit(&mut &pass);
+        let few = self.root.work_tree.as_deref().and_then(estimate).is_some_and(|number| number < FEW_FILES as u64 / 2);
+        let pass = Pass::new(self, matcher, judging, Extent::NotIgnored);
+        if few {
+            // There may be many more that git does not track: then all threads go on from here.
+            let pass = Pass { most: FEW_FILES, ..pass };
+            walk(&self.root, Extent::NotIgnored, 1, &passed).visit(&mut &pass);
+            if pass.is_cut.load(Ordering::Relaxed) {
+                self.counts.unreadable_dirs.store(0, Ordering::Relaxed);
+                let mut done = [lock(&self.done).as_slice(), lock(&self.binary).as_slice()].concat();
+                done.sort_unstable();
+                let pass = Pass { done: &done, ..Pass::new(self, matcher, judging, Extent::NotIgnored) };
+                walk(&self.root, Extent::NotIgnored, self.threads, &passed).visit(&mut &pass);
+            }
+        } else {
+            walk(&self.root, Extent::NotIgnored, self.threads, &passed).visit(&mut &pass);
+        }
         let met = passed.take();
         lock(&self.done).sort_unstable();
         lock(&self.binary).sort_unstable();
-        *lock(&self.left) = if self.stopped() { Vec::new() } else { self.tracked_but_not_visited(met.work_trees) };
+        self.find_left(met.work_trees);
         self.leave_out(met.dependency_dirs);
         let left = lock(&self.left).clone();
-        pass.search_all(&left, Content::Text);
+        Pass::new(self, matcher, judging, Extent::NotIgnored).search_all(&left, Content::Text);
     }
 
     /// Looks through what the first pass left: ignored files, and those with NUL bytes as bytes. Dependency and build
@@ -130,8 +147,9 @@ impl Scan {
         let mut done = std::mem::take(&mut *lock(&self.done));
         done.sort_unstable();
         let binary = std::mem::take(&mut *lock(&self.binary));
-        let pass = Pass { scan: self, matcher, judging, extent: Extent::Everything, done: &done, binary: &binary };
-        walk(&self.root, Extent::Everything, self.threads, &passed).visit(&mut &pass);
+        let threads = if done.len() < FEW_FILES { 1 } else { self.threads };
+        let pass = Pass { done: &done, binary: &binary, ..Pass::new(self, matcher, judging, Extent::Everything) };
+        walk(&self.root, Extent::Everything, threads, &passed).visit(&mut &pass);
         let left = std::mem::take(&mut *lock(&self.binary_left));
         pass.search_all(&left, Content::Bytes);
         self.leave_out(passed.take().dependency_dirs);
@@ -196,52 +214,23 @@ impl Scan {
         late
     }
 
-    fn hash(&self, path: &Path) -> u64 {
+    pub(super) fn hash(&self, path: &Path) -> u64 {
         self.hasher.hash_one(path.as_os_str().as_bytes())
     }
 
-    /// Returns the tracked files below the root that the walk did not come to: those in directories that are left out,
-    /// and those that match an ignore rule. Reads through no symlink.
-    fn tracked_but_not_visited(&self, nested: BTreeSet<PathBuf>) -> Vec<PathBuf> {
-        let (done, binary) = (lock(&self.done).clone(), lock(&self.binary).clone());
-        let visited = |hash: &u64| done.binary_search(hash).is_ok() || binary.binary_search(hash).is_ok();
-        let mut left = BTreeSet::new();
-        let mut trees: Vec<PathBuf> = nested.iter().chain(&self.root.work_tree).cloned().collect();
-        let mut known = nested;
-        // Where a tracked name of the root's own work tree is found below the path that the walk used.
-        let inside = self.root.work_tree.as_ref().and_then(|top| self.root.real.strip_prefix(top).ok());
-        let prefix = inside.map(|inside| inside.as_os_str().as_bytes().to_vec()).unwrap_or_default();
-        let mut plain_directories = BTreeSet::new();
-        while let Some(tree) = trees.pop() {
-            let Ok(tracked) = tracked(&tree) else {
-                lock(&self.obstacles).untold = Some(tree);
-                continue;
-            };
-            let is_own = self.root.work_tree.as_ref() == Some(&tree);
-            let base = if is_own { &self.root.path } else { &tree };
-            let place = |name: &[u8]| {
-                let rest = if is_own && !prefix.is_empty() {
-                    name.strip_prefix(prefix.as_slice())?.strip_prefix(b"/")?
-                } else {
-                    name
-                };
-                below(base, rest)
-            };
-            for name in &tracked.files {
-                let Some(path) = place(name) else { continue };
-                if !visited(&self.hash(&path)) && has_plain_parents(base, &path, &mut plain_directories) {
-                    left.insert(path);
-                }
-            }
-            for name in &tracked.submodules {
-                let Some(path) = place(name) else { continue };
-                let plain = has_plain_parents(base, &path.join("."), &mut plain_directories);
-                if plain && path.join(".git").exists() && known.insert(path.clone()) {
-                    trees.push(path);
-                }
-            }
+    /// Lists the tracked files that the walk did not come to.
+    fn find_left(&self, nested: BTreeSet<PathBuf>) {
+        if self.stopped() {
+            return;
         }
-        left.into_iter().collect()
+        let (done, binary) = (lock(&self.done).clone(), lock(&self.binary).clone());
+        let visited = |path: &Path| {
+            let hash = self.hash(path);
+            done.binary_search(&hash).is_ok() || binary.binary_search(&hash).is_ok()
+        };
+        let (left, untold) = not_visited(&self.root, nested, &visited);
+        *lock(&self.left) = left.into_iter().collect();
+        lock(&self.obstacles).untold = untold;
     }
 
     /// Keeps the dependency and build directories that were met and hold no tracked file.
@@ -254,7 +243,7 @@ impl Scan {
         lock(&self.obstacles).dependency_dirs.extend(met.into_iter().filter(|directory| !holds_tracked(directory)));
     }
 
-    fn settle(&self, path: &Path, outcome: Outcome, bytes: u64, ignored: bool) -> Settled {
+    pub(super) fn settle(&self, path: &Path, outcome: Outcome, bytes: u64, ignored: bool) -> Settled {
         let counted = match outcome {
             Outcome::Searched(found) => {
                 self.counts.files.fetch_add(1, Ordering::Relaxed);
@@ -279,7 +268,7 @@ impl Scan {
         Settled::Done
     }
 
-    fn name(&self, path: &Path) {
+    pub(super) fn name(&self, path: &Path) {
         let mut obstacles = lock(&self.obstacles);
         obstacles.paths.insert(path.to_string_lossy().into_owned());
         if obstacles.paths.len() > MOST_NAMED {
@@ -288,152 +277,14 @@ impl Scan {
     }
 }
 
-enum Settled {
+/// What is left to do with a file.
+pub(super) enum Settled {
     Done,
     Binary,
     Stopped,
 }
 
-/// One pass of a scan.
-struct Pass<'a, M> {
-    scan: &'a Scan,
-    matcher: &'a M,
-    judging: Judging,
-    extent: Extent,
-    /// What an earlier pass was done with, sorted.
-    done: &'a [u64],
-    /// What it left because of NUL bytes, sorted.
-    binary: &'a [u64],
-}
-
-impl<M: Matcher + Sync> Pass<'_, M> {
-    fn file_search(&self, content: Content) -> FileSearch<'_, M> {
-        FileSearch::new(self.matcher, self.judging, content)
-    }
-
-    /// Searches files that no walk comes to, in parallel.
-    fn search_all(&self, paths: &[PathBuf], content: Content) {
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut search = self.file_search(content);
-            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (outcome, bytes) = search.search(path, &|| self.scan.stopped());
-                if content == Content::Bytes && matches!(outcome, Outcome::Searched(_)) {
-                    self.scan.counts.binary.fetch_sub(1, Ordering::Relaxed);
-                }
-                match self.scan.settle(path, outcome, bytes, false) {
-                    Settled::Done => {}
-                    Settled::Binary => lock(&self.scan.binary_left).push(path.clone()),
-                    Settled::Stopped => return,
-                }
-                // Binary ones too: the second pass takes them from their own list, whether or not it comes by.
-                lock(&self.scan.done).push(self.scan.hash(path));
-            }
-        };
-        match paths.len() {
-            0 => {}
-            1..16 => work(),
-            _ => std::thread::scope(|scope| {
-                for _ in 0..self.scan.threads {
-                    scope.spawn(work);
-                }
-            }),
-        }
-    }
-}
-
-impl<'s, M: Matcher + Sync> ParallelVisitorBuilder<'s> for &'s Pass<'s, M> {
-    fn build(&mut self) -> Box<dyn ParallelVisitor + 's> {
-        let content = match self.extent {
-            Extent::NotIgnored => Content::Text,
-            Extent::Everything => Content::Bytes,
-        };
-        Box::new(Visitor { pass: *self, search: self.file_search(content), done: Vec::new(), binary: Vec::new() })
-    }
-}
-
-/// One thread of a walk.
-struct Visitor<'a, M> {
-    pass: &'a Pass<'a, M>,
-    search: FileSearch<'a, M>,
-    done: Vec<u64>,
-    binary: Vec<u64>,
-}
-
-impl<M: Matcher + Sync> ParallelVisitor for Visitor<'_, M> {
-    fn visit(&mut self, entry: Result<DirEntry, ignore::Error>) -> WalkState {
-        let scan = self.pass.scan;
-        if scan.stopped() {
-            return WalkState::Quit;
-        }
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                if error.io_error().is_none_or(|error| error.kind() != std::io::ErrorKind::NotFound) {
-                    scan.counts.unreadable_dirs.fetch_add(1, Ordering::Relaxed);
-                    if let Some(path) = path_of(&error) {
-                        scan.name(path);
-                    }
-                }
-                return WalkState::Continue;
-            }
-        };
-        match entry.file_type() {
-            Some(kind) if kind.is_dir() || kind.is_symlink() => return WalkState::Continue,
-            _ => {}
-        }
-        let hash = scan.hash(entry.path());
-        if self.pass.done.binary_search(&hash).is_ok() {
-            return WalkState::Continue;
-        }
-        let was_binary = self.pass.binary.binary_search(&hash).is_ok();
-        let ignored = self.pass.extent == Extent::Everything && !was_binary;
-        let (outcome, bytes) = match entry.file_type() {
-            Some(kind) if !kind.is_file() => (Outcome::Special, 0),
-            _ => self.search.search(entry.path(), &|| scan.stopped()),
-        };
-        if was_binary && !matches!(outcome, Outcome::Stopped) {
-            scan.counts.binary.fetch_sub(1, Ordering::Relaxed);
-        }
-        match scan.settle(entry.path(), outcome, bytes, ignored) {
-            Settled::Done => self.done.push(hash),
-            Settled::Binary => self.binary.push(hash),
-            Settled::Stopped => return WalkState::Quit,
-        }
-        WalkState::Continue
-    }
-}
-
-impl<M> Drop for Visitor<'_, M> {
-    fn drop(&mut self) {
-        lock(&self.pass.scan.done).append(&mut self.done);
-        lock(&self.pass.scan.binary).append(&mut self.binary);
-    }
-}
-
-fn path_of(error: &ignore::Error) -> Option<&Path> {
-    match error {
-        ignore::Error::WithPath { path, .. } => Some(path),
-        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => path_of(err),
-        _ => None,
-    }
-}
-
-/// Returns whether every directory between `base` and the file is one, and no symlink. `plain` remembers the answers.
-fn has_plain_parents(base: &Path, path: &Path, plain: &mut BTreeSet<PathBuf>) -> bool {
-    let Some(parent) = path.parent() else { return false };
-    if parent == base || plain.contains(parent) {
-        return true;
-    }
-    let is_plain = parent.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
-    let is_whole = is_plain && has_plain_parents(base, parent, plain);
-    if is_whole {
-        plain.insert(parent.to_owned());
-    }
-    is_whole
-}
-
 /// A panic of another thread leaves counts and lists whole: each change is a single step.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,6 +17,8 @@ pub(super) enum Finding {
     Literal,
     /// A flag, in the pieces that an argument parser is given.
     FlagInPieces,
+    /// A Rust macro, as its definition, which has no `!` after the name.
+    Macro,
     /// A qualified symbol, as the declaration of its member beside that of its type.
     Member,
     /// A qualified symbol that is nowhere written or declared; the file names both of its parts.
@@ -104,6 +106,7 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
     if verdict == ReferenceVerdict::Present {
         let what = match finding {
             Finding::FlagInPieces => format!("{value} is nowhere written out, but defined in pieces"),
+            Finding::Macro => format!("{value} is nowhere used, but defined"),
             Finding::Member => format!("{value} is nowhere written so, but the member is declared beside its type"),
             _ => format!("{value} occurs"),
         };
@@ -173,7 +176,7 @@ fn reasons(
             reasons.push(format!("The parts of {value} both occur in {file}: look there."));
         }
         Finding::MemberUnclear => reasons.push("Its type is named in too many files to compare them all.".to_owned()),
-        Finding::Literal | Finding::FlagInPieces | Finding::Member => {}
+        Finding::Literal | Finding::FlagInPieces | Finding::Macro | Finding::Member => {}
     }
     reasons
 }

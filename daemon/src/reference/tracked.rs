@@ -4,17 +4,23 @@
 //! The index is untrusted: its size is bounded, every offset is checked, and a name that leaves the work tree is left
 //! out. Nothing here writes, and no lock is taken.
 
+use std::collections::BTreeSet;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use grounding_proto::environment::Environment;
 
 use super::file;
+use super::walk::Root;
 use crate::process::ClientEnvironment;
 use crate::solution::repository::Repository;
 
 /// Largest index that is read, in bytes.
 const MOST_BYTES: u64 = 512 * 1024 * 1024;
+
+/// Longest name that a path can have, in bytes: the names of version 4 repeat each other and could grow without end.
+const MOST_NAME: usize = 4096;
 
 /// What git tracks in a work tree, in the order of the index; names are relative to it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -55,13 +61,78 @@ pub(super) fn tracked(work_tree: &Path) -> Result<Tracked, Unknown> {
     }
 }
 
+/// Returns about how many files the index of a work tree holds, by its size alone; nothing when there is no index.
+pub(super) fn estimate(work_tree: &Path) -> Option<u64> {
+    // An entry has 62 bytes and the file's path.
+    const ENTRY: u64 = 100;
+    Some(git_dir(work_tree)?.join("index").metadata().ok()?.len() / ENTRY)
+}
+
+/// Returns the tracked files below the root that a walk did not come to, sorted: those in directories that are left out,
+/// and those that match an ignore rule; `nested` are the repositories that it came by. Also returns a work tree whose
+/// tracked files are not known. Nothing is listed that is reached through a symlink.
+pub(super) fn not_visited(
+    root: &Root,
+    nested: BTreeSet<PathBuf>,
+    visited: &dyn Fn(&Path) -> bool,
+) -> (BTreeSet<PathBuf>, Option<PathBuf>) {
+    let (mut left, mut untold) = (BTreeSet::new(), None);
+    let mut trees: Vec<PathBuf> = nested.iter().chain(&root.work_tree).cloned().collect();
+    let mut known = nested;
+    // The root may be below the top of its work tree, and be called by another name than git's.
+    let inside = root.work_tree.as_ref().and_then(|top| root.real.strip_prefix(top).ok());
+    let inside = inside.map(|inside| inside.as_os_str().as_bytes()).unwrap_or_default();
+    let mut plain_directories = BTreeSet::new();
+    while let Some(tree) = trees.pop() {
+        let Ok(tracked) = tracked(&tree) else {
+            untold = Some(tree);
+            continue;
+        };
+        let is_own = root.work_tree.as_ref() == Some(&tree);
+        let base = if is_own { &root.path } else { &tree };
+        let place = |name: &[u8]| {
+            if is_own && !inside.is_empty() {
+                below(base, name.strip_prefix(inside)?.strip_prefix(b"/")?)
+            } else {
+                below(base, name)
+            }
+        };
+        for path in tracked.files.iter().filter_map(|name| place(name)) {
+            if !visited(&path) && has_plain_parents(base, &path, &mut plain_directories) {
+                left.insert(path);
+            }
+        }
+        for path in tracked.submodules.iter().filter_map(|name| place(name)) {
+            let git = path.join(".git");
+            let is_plain = has_plain_parents(base, &git, &mut plain_directories);
+            if is_plain && git.exists() && known.insert(path.clone()) {
+                trees.push(path);
+            }
+        }
+    }
+    (left, untold)
+}
+
 /// Returns the path of a tracked name below `directory`, or nothing when it is none: `..`, an absolute name, an empty
 /// one.
 pub(super) fn below(directory: &Path, name: &[u8]) -> Option<PathBuf> {
-    use std::os::unix::ffi::OsStrExt;
     let name = Path::new(std::ffi::OsStr::from_bytes(name));
     let plain = name.components().all(|part| matches!(part, Component::Normal(part) if part != ".git"));
     (plain && !name.as_os_str().is_empty()).then(|| directory.join(name))
+}
+
+/// Returns whether every directory between `base` and the file is one, and no symlink. `plain` remembers the answers.
+fn has_plain_parents(base: &Path, path: &Path, plain: &mut BTreeSet<PathBuf>) -> bool {
+    let Some(parent) = path.parent() else { return false };
+    if parent == base || plain.contains(parent) {
+        return true;
+    }
+    let is_plain = parent.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+    let is_whole = is_plain && has_plain_parents(base, parent, plain);
+    if is_whole {
+        plain.insert(parent.to_owned());
+    }
+    is_whole
 }
 
 fn git_dir(work_tree: &Path) -> Option<PathBuf> {
@@ -110,7 +181,7 @@ fn parse(bytes: &[u8], hash_length: usize) -> Option<Tracked> {
             at = next;
         }
         let stated = usize::from(flags[0] & 0x0f) << 8 | usize::from(flags[1]);
-        if name.is_empty() || stated != name.len().min(0xfff) {
+        if name.is_empty() || name.len() > MOST_NAME || stated != name.len().min(0xfff) {
             return None;
         }
         match mode & 0o170_000 {
@@ -152,7 +223,8 @@ fn extensions_are_whole(mut bytes: &[u8]) -> bool {
 fn ask_git(work_tree: &Path) -> Option<Tracked> {
     let environment = ClientEnvironment::new(Environment::of_process().variables().iter().cloned());
     let repository = Repository::at(work_tree, &environment).ok()?;
-    let listing = repository.git(&["ls-files", "-s", "-z"]);
+    // A file system monitor is a program that the repository may name.
+    let listing = repository.git(&["-c", "core.fsmonitor=false", "ls-files", "-s", "-z"]);
     let listed = tokio::runtime::Handle::try_current().ok()?.block_on(listing).ok()?;
     if listed.code != Some(0) || listed.truncated {
         return None;
@@ -168,4 +240,55 @@ fn ask_git(work_tree: &Path) -> Option<Tracked> {
         }
     }
     Some(tracked)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn index(names: &[&str]) -> Vec<u8> {
+        let mut bytes = [b"DIRC\0\0\0\x02".as_slice(), &u32::try_from(names.len()).unwrap().to_be_bytes()].concat();
+        for name in names {
+            let start = bytes.len();
+            bytes.extend([0; 24]);
+            bytes.extend(0o100_644_u32.to_be_bytes());
+            bytes.extend([0; 32]);
+            bytes.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
+            bytes.extend(name.as_bytes());
+            let padding = 8 - (bytes.len() - start) % 8;
+            bytes.extend(vec![0; padding]);
+        }
+        bytes.extend([0; 20]);
+        bytes
+    }
+
+    #[test]
+    fn names_that_leave_the_work_tree_are_no_paths() {
+        for name in ["../x", "/etc/passwd", "a/../../x", ".git/config", "a/.git/x", ""] {
+            assert_eq!(below(Path::new("/r"), name.as_bytes()), None, "{name}");
+        }
+        assert_eq!(below(Path::new("/r"), b"a/b"), Some("/r/a/b".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn no_index_breaks_the_reader(changes in prop::collection::vec((0_usize..400, any::<u8>()), 0..6), cut in 0_usize..400) {
+            let mut bytes = index(&["a", "dist/b.js", "src/deep/name.rs"]);
+            prop_assert_eq!(parse(&bytes, 20).unwrap().files.len(), 3);
+            for (at, byte) in changes {
+                if let Some(place) = bytes.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            bytes.truncate(cut);
+            // Whatever it says, it ends without a panic.
+            for length in [20, 32] {
+                if let Some(tracked) = parse(&bytes, length) {
+                    prop_assert!(tracked.files.iter().all(|name| !name.is_empty()));
+                }
+            }
+        }
+    }
 }

@@ -12,8 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::candidates::candidates;
 use super::file::Judging;
+use super::flag;
 use super::path::{self, Found, LineFound, PathReference};
-use super::pattern::{Pattern, flag_pieces};
+use super::pattern::{Pattern, macro_definition};
 use super::qualified::{self, Member};
 use super::scan::Scan;
 use super::summary::{self, Finding};
@@ -29,10 +30,11 @@ const MOST_DEADLINE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_millis(300);
 
 /// Threads of one scan: more than this gain nothing on one file system.
-static THREADS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(12)));
+pub(super) static THREADS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(12)));
 
 /// The walkers of all clients: two scans at full speed, the next ones with what these leave.
-static WALKERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(2 * *THREADS)));
+pub(super) static WALKERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(2 * *THREADS)));
 
 /// Answers whether what a memory names is there (SPEC 7). Roots that can't be read, escapes and timeouts are answers
 /// too, never errors. Takes at most `deadlineMs` and a moment; must run on a tokio runtime.
@@ -44,7 +46,7 @@ pub async fn verify(cwd: &Path, arguments: VerifyMemoryReference) -> ReferenceAn
     let reference = MemoryReference { kind, value, repo_root };
     let root = {
         let (cwd, given) = (cwd.to_owned(), reference.repo_root.clone());
-        on_pool(started + limit, None, move || Root::find(&cwd, given.as_deref())).await
+        on_pool(started + limit, move || Root::find(&cwd, given.as_deref())).await
     };
     let root = match root {
         Some(Ok(root)) => root,
@@ -61,7 +63,7 @@ async fn verify_path(reference: MemoryReference, root: Root, started: Instant, l
     let deadline = started + limit;
     let looked = {
         let (root, value) = (root.clone(), reference.value.clone());
-        on_pool(deadline, None, move || look_for_path(&root, &value, deadline)).await
+        on_pool(deadline, move || look_for_path(&root, &value, deadline)).await
     };
     let Some((asked, found, line)) = looked else { return summary::out_of_time(reference, limit) };
     if !matches!(found, Found::Absent) {
@@ -69,10 +71,10 @@ async fn verify_path(reference: MemoryReference, root: Root, started: Instant, l
     }
     let elsewhere = match walkers(deadline).await {
         None => None,
-        Some((permit, threads)) => {
+        Some((_walkers, threads)) => {
             let (root, path) = (root.clone(), asked.path.clone());
             let late = move || Instant::now() >= deadline;
-            on_pool(deadline, Some(permit), move || candidates(&root, &path, threads, &late)).await
+            on_pool(deadline, move || candidates(&root, &path, threads, &late)).await
         }
     };
     summary::path(reference, &asked, &found, line.as_ref(), elsewhere.unwrap_or_default())
@@ -80,17 +82,20 @@ async fn verify_path(reference: MemoryReference, root: Root, started: Instant, l
 
 /// Looks for the value as it is, then as `file:line`.
 fn look_for_path(root: &Root, value: &str, deadline: Instant) -> (PathReference, Found, Option<LineFound>) {
-    let whole = PathReference { path: value.into(), line: None };
-    let found = path::find(root, &whole.path);
-    let Some(with_line) = path::with_line(value).filter(|_| matches!(found, Found::Absent)) else {
-        return (whole, found, None);
-    };
-    let found = path::find(root, &with_line.path);
-    let line = match (&found, with_line.line) {
+    let mut asked = PathReference { path: value.into(), line: None };
+    let mut found = path::find(root, &asked.path);
+    for other in path::with_line(value) {
+        if !matches!(found, Found::Absent) {
+            break;
+        }
+        found = path::find(root, &other.path);
+        asked = other;
+    }
+    let line = match (&found, asked.line) {
         (Found::Present { path, .. }, Some(line)) => Some(path::find_line(path, line, &|| Instant::now() >= deadline)),
         _ => None,
     };
-    (with_line, found, line)
+    (asked, found, line)
 }
 
 async fn verify_name(reference: MemoryReference, root: Root, started: Instant, limit: Duration) -> ReferenceAnswer {
@@ -102,13 +107,13 @@ async fn verify_name(reference: MemoryReference, root: Root, started: Instant, l
         Ok(pattern) => pattern,
         Err(error) => return summary::unusable(reference, &error.to_string()),
     };
-    let Some((permit, threads)) = walkers(started + limit).await else {
+    let Some((_walkers, threads)) = walkers(started + limit).await else {
         return summary::out_of_time(reference, limit);
     };
     let scan = CancelOnDrop(Arc::new(Scan::new(root, threads, started, limit)));
     let finding = {
         let (scan, kind, value) = (Arc::clone(&scan.0), reference.kind, reference.value.clone());
-        on_pool(started + limit, Some(permit), move || search(&scan, &pattern, kind, &value)).await
+        on_pool(started + limit, move || search(&scan, &pattern, kind, &value)).await
     };
     if finding.is_none() {
         scan.0.cancel();
@@ -125,13 +130,9 @@ fn search(scan: &Scan, pattern: &Pattern, kind: ReferenceKind, value: &str) -> F
     }
     let mut finding = Finding::Literal;
     if kind == ReferenceKind::Flag {
-        if let Some(pieces) = flag_pieces(value) {
-            let defined = scan.another();
-            defined.look(&pieces, Judging::AllDefine);
-            if defined.hits().count > 0 {
-                scan.adopt(defined.hits());
-                return Finding::FlagInPieces;
-            }
+        if let Some(hits) = flag::find(scan, value) {
+            scan.adopt(hits);
+            return Finding::FlagInPieces;
         }
     } else if let Some((outer, member)) = qualified::split(value) {
         finding = match qualified::find(scan, outer, member) {
@@ -143,6 +144,13 @@ fn search(scan: &Scan, pattern: &Pattern, kind: ReferenceKind, value: &str) -> F
             Member::TooMany => Finding::MemberUnclear,
             Member::Nowhere => Finding::Literal,
         };
+    } else if let Some(definition) = macro_definition(value) {
+        let defined = scan.another();
+        defined.look(&definition, Judging::AllDefine);
+        if defined.hits().count > 0 {
+            scan.adopt(defined.hits());
+            return Finding::Macro;
+        }
     }
     scan.look_further(pattern, judging);
     if scan.hits().count > 0 { Finding::Literal } else { finding }
@@ -163,18 +171,10 @@ async fn walkers(deadline: Instant) -> Option<(OwnedSemaphorePermit, usize)> {
 }
 
 /// Runs blocking work that ends by itself at the deadline. Nothing when it does not: a read from a file system that
-/// hangs can't be interrupted, so its thread keeps its permit and is waited for no longer.
-async fn on_pool<T: Send + 'static>(
-    deadline: Instant,
-    permit: Option<OwnedSemaphorePermit>,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let running = tokio::task::spawn_blocking(move || {
-        let result = work();
-        drop(permit);
-        result
-    });
-    match tokio::time::timeout_at((deadline + GRACE).into(), running).await {
+/// hangs can't be interrupted, so its thread is waited for no longer. Walkers are given back by the caller in any case:
+/// a thread that hangs takes no time from others.
+async fn on_pool<T: Send + 'static>(deadline: Instant, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match tokio::time::timeout_at((deadline + GRACE).into(), tokio::task::spawn_blocking(work)).await {
         Ok(Ok(result)) => Some(result),
         Ok(Err(error)) => {
             tracing::error!(error = &error as &dyn std::error::Error, "looking for a memory reference failed");

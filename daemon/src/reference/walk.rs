@@ -24,6 +24,9 @@ const SKIPPED: &[&str] = &[
 /// Directories left out elsewhere.
 const SKIPPED_OUTSIDE: &[&str] = &["node_modules", ".venv", "__pycache__", "target"];
 
+/// Largest ignore file that is obeyed, in bytes.
+const MOST_IGNORE_FILE: u64 = 1 << 20;
+
 /// The directory that is looked in.
 #[derive(Debug, Clone)]
 pub(super) struct Root {
@@ -88,7 +91,7 @@ impl Passed {
 
 /// Returns the walk over the root; symlinks are never followed.
 pub(super) fn walk(root: &Root, extent: Extent, threads: usize, passed: &Passed) -> WalkParallel {
-    let git = extent == Extent::NotIgnored;
+    let git = extent == Extent::NotIgnored && root.path.ancestors().all(has_plain_ignore_files);
     let skipped = if root.work_tree.is_some() { SKIPPED } else { SKIPPED_OUTSIDE };
     let (passed, top) = (passed.clone(), root.path.clone());
     let mut builder = WalkBuilder::new(&root.path);
@@ -113,7 +116,16 @@ pub(super) fn walk(root: &Root, extent: Extent, threads: usize, passed: &Passed)
             if skip {
                 passed.lock().dependency_dirs.insert(entry.path().to_owned());
             }
-            !skip
+            // Left to the second pass, which reads no ignore files.
+            !skip && (!git || !is_dir || has_plain_ignore_files(entry.path()))
         });
     builder.build_parallel()
+}
+
+/// Returns whether the walk may read the directory's ignore files: opening a pipe would wait for a writer.
+fn has_plain_ignore_files(directory: &Path) -> bool {
+    [".gitignore", ".git/info/exclude"].iter().all(|name| {
+        let metadata = directory.join(name).metadata();
+        metadata.map_or(true, |file| file.is_dir() || file.is_file() && file.len() <= MOST_IGNORE_FILE)
+    })
 }

@@ -67,6 +67,7 @@ pub(super) fn guardrails(keyword: &str) -> Vec<Guardrail> {
     if mentions(keyword, &["monitor", "dashboard", "agent"]) {
         guardrails.push(Guardrail::NoNetworkClaimBeforeProcessCheck);
     }
+    // A word such as arch or design asks for the first of these two, which no keyword is without.
     for always in [Guardrail::NoArchitectureClaimBeforeDocs, Guardrail::NoNetworkClaimBeforeProcessCheck] {
         if !guardrails.contains(&always) {
             guardrails.push(always);

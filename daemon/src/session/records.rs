@@ -53,7 +53,7 @@ pub fn start(clock: &dyn Clock, dir: &Path, arguments: GroundingStart) -> Result
     };
     let started_at = clock.now();
     let mut record = planned(started_at, arguments);
-    let mut moment = started_at.as_millisecond();
+    let mut moment = started_at.as_millisecond().cast_unsigned();
     loop {
         let id = format!("gs-{slug}-{}", base36(moment));
         let path = dir.join(format!("{id}.json"));
@@ -63,7 +63,7 @@ pub fn start(clock: &dyn Clock, dir: &Path, arguments: GroundingStart) -> Result
             return Ok(summary(&path, &record)?);
         }
         // Another session was started in the same millisecond.
-        moment += 1;
+        moment = moment.wrapping_add(1);
     }
 }
 
@@ -220,14 +220,13 @@ fn missing(path: &Path, key: &str, kind: &str) -> StoreError {
     StoreError::unusable(path, format_args!("is not a grounding session: `{key}` is not {kind}"))
 }
 
-/// Writes a number of milliseconds in base 36; one before 1970 counts as zero.
-fn base36(milliseconds: i64) -> String {
-    let mut rest = u64::try_from(milliseconds).unwrap_or(0);
+/// Writes a number in base 36.
+fn base36(mut number: u64) -> String {
     let mut digits = Vec::new();
     loop {
-        digits.push(char::from(b"0123456789abcdefghijklmnopqrstuvwxyz"[(rest % 36) as usize]));
-        rest /= 36;
-        if rest == 0 {
+        digits.push(char::from(b"0123456789abcdefghijklmnopqrstuvwxyz"[(number % 36) as usize]));
+        number /= 36;
+        if number == 0 {
             return digits.into_iter().rev().collect();
         }
     }
@@ -298,7 +297,7 @@ mod tests {
     }
 
     fn time() -> String {
-        base36(NOW.parse::<Timestamp>().unwrap().as_millisecond())
+        base36(NOW.parse::<Timestamp>().unwrap().as_millisecond().cast_unsigned())
     }
 
     #[test]
@@ -314,6 +313,35 @@ mod tests {
             step["description"] = "one sentence".into();
         }
         assert_eq!(store::pretty(&record), store::pretty(&original), "the same keys in the same order");
+    }
+
+    #[test]
+    fn recorded_answers_are_given_as_recorded() {
+        let fixture: Value = serde_json::from_str(include_str!("../../../tests/fixtures/answers.json")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut id = String::new();
+        let mut ran = 0;
+        for case in fixture["cases"].as_array().unwrap().iter().filter(|case| case["isError"] == false) {
+            let arguments = serde_json::from_str(&case["arguments"].to_string().replace("<session>", &id)).unwrap();
+            let mut answer = match case["tool"].as_str().unwrap() {
+                "grounding_start" => {
+                    let arguments = serde_json::from_value(arguments).unwrap();
+                    let summary = start(&*ManualClock::at(NOW), dir.path(), arguments).unwrap();
+                    id.clone_from(&summary.session_id);
+                    json!(summary)
+                }
+                "grounding_advance" => json!(advance(dir.path(), arguments["sessionId"].as_str().unwrap()).unwrap()),
+                "grounding_guardrail_check" => {
+                    json!(guardrail_check(dir.path(), serde_json::from_value(arguments).unwrap()).unwrap())
+                }
+                _ => continue,
+            };
+            // Ours, beyond what is recorded.
+            answer.as_object_mut().unwrap().shift_remove("currentSteps");
+            assert_eq!(answer.to_string(), case["answer"].to_string().replace("<session>", &id), "{}", case["name"]);
+            ran += 1;
+        }
+        assert_eq!(ran, 3);
     }
 
     #[test]

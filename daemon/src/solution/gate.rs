@@ -54,13 +54,15 @@ pub async fn gate(request: GateRequest<'_>) -> SolutionGateAnswer {
     }
 }
 
-struct Tree {
-    head: Result<String, RepositoryError>,
-    worktree: Worktree,
+/// The repository as it is now.
+pub(super) struct Tree {
+    pub(super) head: Result<String, RepositoryError>,
+    pub(super) worktree: Worktree,
     changed_files: Vec<String>,
 }
 
-async fn look_at_tree(request: GateRequest<'_>) -> Tree {
+/// Looks at the repository.
+pub(super) async fn look_at_tree(request: GateRequest<'_>) -> Tree {
     let unknown = |error| Tree { head: Err(error), worktree: Worktree::Unknown, changed_files: Vec::new() };
     let repository = match Repository::at(request.repo_path, request.environment) {
         Ok(repository) => repository,
@@ -113,7 +115,8 @@ fn judge(verdict: &Verdict, tree: &Tree) -> (GateCode, String) {
     }
 }
 
-fn deny_code(error: &MarkerError) -> GateCode {
+/// Returns the code of a marker that is no verdict.
+pub(super) fn deny_code(error: &MarkerError) -> GateCode {
     match error {
         MarkerError::Absent => GateCode::NoVerdict,
         MarkerError::Invalid(_) => GateCode::InvalidMarker,

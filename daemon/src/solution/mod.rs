@@ -1,8 +1,8 @@
 //! The solution gate (SPEC 6): from a preflight run to a signed verdict, and from a verdict to allow or deny.
 //!
 //! Reading order: `repository` (what git says), `preflight` (which program, what it answered), `diagnostics` (what is
-//! said of the run), `signing` and `verdict` (the marker), `gate`. Running an attempt and looking it up is the `attempt`
-//! module's. Whatever is uncertain about a verdict means that there is no marker.
+//! said of the run), `signing` and `verdict` (the marker), `gate`, `verify`. Running an attempt and looking it up is the
+//! `attempt` module's. Whatever is uncertain about a verdict means that there is no marker.
 
 pub mod diagnostics;
 pub mod gate;
@@ -10,3 +10,4 @@ pub mod preflight;
 pub mod repository;
 pub mod signing;
 pub mod verdict;
+pub mod verify;

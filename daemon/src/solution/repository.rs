@@ -202,8 +202,12 @@ impl Repository {
         let base = base.as_ref().map_or("HEAD", CommitId::as_str);
         let mut arguments = vec!["diff", "--no-ext-diff", "--name-only", "-z", base, "--"];
         arguments.extend(STEERING);
-        let listed = self.ask(&arguments).await.ok()?;
-        Some(listed.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+        let changed = self.ask(&arguments).await.ok()?;
+        // The checks read the working tree, so that a file that git does not know steers them as well.
+        let untracked = ["ls-files", "--others", "--full-name", "-z", "--"].iter().chain(&STEERING).copied();
+        let untracked = self.ask(&untracked.collect::<Vec<_>>()).await.ok()?;
+        let names = changed.split('\0').chain(untracked.split('\0')).filter(|name| !name.is_empty());
+        Some(names.map(str::to_owned).collect())
     }
 
     /// Returns the fork point of the current change: the merge base of HEAD with `refs/remotes/origin/HEAD`, when absent
@@ -278,7 +282,8 @@ impl Repository {
 
     fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = process::command(&self.git, &self.environment, &self.path);
-        command.arg("--no-optional-locks").args(arguments);
+        // A file whose time alone changed is no difference, whatever the user's configuration says.
+        command.args(["--no-optional-locks", "-c", "diff.autoRefreshIndex=true"]).args(arguments);
         command
     }
 
@@ -290,7 +295,8 @@ impl Repository {
             let remedy = remedy.unwrap_or("git config --global --add safe.directory <path>").to_owned();
             return RepositoryError::DubiousOwnership { path, remedy };
         }
-        if text.contains("not a git repository") && !text.contains("invalid gitfile") {
+        // Without the parenthesis git speaks of a `.git` file that leads nowhere.
+        if text.contains("not a git repository (or any") {
             return RepositoryError::NotARepository(path);
         }
         let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();

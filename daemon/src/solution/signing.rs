@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
-use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::clock::Clock;
+use crate::json;
 use crate::store::{self, StoreError};
 
 /// The one signature algorithm.
@@ -119,7 +119,7 @@ fn new_key() -> Result<[u8; SHORTEST_KEY_BYTES], KeyError> {
 /// Returns the signature in lower-case hex.
 #[must_use]
 pub fn sign(key: &SigningKey, verdict: Signable<'_>) -> String {
-    hex::encode(mac(key, &signed_text(verdict, &json(verdict.blockers))).finalize().into_bytes())
+    hex::encode(mac(key, &signed_text(verdict, &json::compact(verdict.blockers))).finalize().into_bytes())
 }
 
 /// Returns whether the signature is the verdict's; `blockers` is their compact JSON as ECMAScript writes it.
@@ -136,16 +136,13 @@ pub fn ecmascript_number(number: f64) -> String {
     ryu_js::Buffer::new().format_finite(number).to_owned()
 }
 
-/// Compact JSON. For strings and arrays of strings `serde_json` escapes exactly what ECMAScript escapes.
-pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> String {
-    serde_json::to_string(value).expect("strings, booleans and raw numbers always serialize")
-}
-
 /// A number as ECMAScript writes it, for a serializer that would write it otherwise.
+#[expect(clippy::expect_used, reason = "ECMAScript writes finite numbers as JSON does")]
 pub(super) fn raw_number(number: f64) -> Box<RawValue> {
     RawValue::from_string(ecmascript_number(number)).expect("a finite number is valid JSON")
 }
 
+#[expect(clippy::expect_used, reason = "HMAC is defined for keys of any length")]
 fn mac(key: &SigningKey, text: &str) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).expect("HMAC takes a key of any length");
     mac.update(text.as_bytes());
@@ -155,15 +152,15 @@ fn mac(key: &SigningKey, text: &str) -> Hmac<Sha256> {
 fn signed_text(verdict: Signable<'_>, blockers: &str) -> String {
     let content = format!(
         r#"{{"head":{},"ready":{},"confidence":{},"blockers":{blockers}}}"#,
-        json(verdict.head),
+        json::compact(verdict.head),
         verdict.ready,
         ecmascript_number(verdict.confidence),
     );
     format!(
         r#"{{"markerId":{},"approvedAt":{},"approvedBy":{},"reportContentHash":"{}"}}"#,
-        json(&format!("solution-verdict-{}", verdict.id)),
-        json(verdict.timestamp),
-        json(verdict.source),
+        json::compact(&format!("solution-verdict-{}", verdict.id)),
+        json::compact(verdict.timestamp),
+        json::compact(verdict.source),
         hex::encode(Sha256::digest(content)),
     )
 }
@@ -193,8 +190,8 @@ mod tests {
             let verdict: Verdict = serde_json::from_value(case["verdict"].clone()).unwrap();
             let signature = case["signature"].as_str().unwrap();
             assert_eq!(sign(&key, signable(&verdict)), signature, "{case}");
-            assert!(verify(&key, signable(&verdict), &json(&verdict.blockers), signature), "{case}");
-            assert!(!verify(&key, signable(&verdict), &json(&verdict.blockers), &signature.to_uppercase()));
+            assert!(verify(&key, signable(&verdict), &json::compact(&verdict.blockers), signature), "{case}");
+            assert!(!verify(&key, signable(&verdict), &json::compact(&verdict.blockers), &signature.to_uppercase()));
         }
     }
 

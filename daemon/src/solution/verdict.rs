@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::signing::{self, ALGORITHM, KeyError, Signable, SigningKey};
+use crate::json;
 use crate::store::{self, StoreError};
 
 const LARGEST_MARKER_BYTES: u64 = 64 * 1024 * 1024;
@@ -71,7 +72,7 @@ fn marker_text(verdict: &Verdict, key: &SigningKey) -> String {
         alg: ALGORITHM,
         signature: signing::sign(key, signable(verdict)),
     };
-    let mut text = serde_json::to_string_pretty(&marker).expect("strings, booleans and raw numbers always serialize");
+    let mut text = json::pretty(&marker);
     text.push('\n');
     text
 }
@@ -102,7 +103,7 @@ pub fn read_marker(path: &Path, id: &str, key_path: &Path) -> Result<Verdict, Ma
     if verdict.id != id {
         return Err(MarkerError::Forged("it names another id"));
     }
-    let blockers = surrogates.restore(&signing::json(&verdict.blockers));
+    let blockers = surrogates.restore(&json::compact(&verdict.blockers));
     let key = signing::read_key(key_path)?;
     if signing::verify(&key, signable(&verdict), &blockers, &signature) {
         Ok(verdict)

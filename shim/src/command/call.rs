@@ -7,6 +7,7 @@ use grounding_proto::{catalogue, exit};
 use serde_json::Value;
 
 use super::failure::CommandError;
+use super::wait;
 use crate::client::{Client, StartPolicy};
 use crate::output;
 
@@ -33,7 +34,9 @@ impl Call {
             return Err(CommandError::Usage(format!("unknown tool {}; the tools are {}", self.tool, names.join(", "))));
         }
         let arguments = parse(&self.arguments)?;
-        let answer = Client::new(environment, StartPolicy::WhenAbsent).tool(&self.tool, arguments).await?;
+        let client = Client::new(environment, StartPolicy::WhenAbsent);
+        let text = format!("waiting for {}", self.tool);
+        let answer = wait::shown(&text, client.tool(&self.tool, arguments)).await?;
         output::line(&format!("{:#}", Value::Object(answer)))?;
         Ok(exit::OK)
     }

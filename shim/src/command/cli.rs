@@ -10,7 +10,7 @@ use grounding_proto::exit;
 
 use super::failure::CommandError;
 use super::{attempt, attempts, call, demo, gate, preflight, restart, socket_path, start, status, stop, verify};
-use crate::client::chain_of;
+use crate::error::chain_of;
 use crate::output;
 
 /// Looks after the grounding daemon and asks it.

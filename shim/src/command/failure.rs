@@ -7,7 +7,7 @@ use grounding_proto::exit;
 use grounding_proto::wire::ErrorCode;
 
 use super::demo::DemoError;
-use crate::client::ClientError;
+use crate::error::ClientError;
 use crate::process::ProgramNotFound;
 use crate::state::StateError;
 
@@ -58,7 +58,7 @@ pub enum CommandError {
     },
     /// The demonstration met a surprise.
     #[error(transparent)]
-    Demo(#[from] DemoError),
+    Demo(DemoError),
 }
 
 impl From<StateError> for CommandError {
@@ -70,6 +70,15 @@ impl From<StateError> for CommandError {
 impl From<EnvironmentError> for CommandError {
     fn from(error: EnvironmentError) -> Self {
         Self::Client(error.into())
+    }
+}
+
+impl From<DemoError> for CommandError {
+    fn from(error: DemoError) -> Self {
+        match error {
+            DemoError::Output(error) => Self::Output(error),
+            other => Self::Demo(other),
+        }
     }
 }
 
@@ -86,6 +95,7 @@ impl CommandError {
                 | ClientError::Start(_)
                 | ClientError::StartFailedBefore { .. }
                 | ClientError::Connect { .. }
+                | ClientError::Silent { .. }
                 | ClientError::Unavailable { .. },
             ) => exit::DOWN,
             _ => exit::FAILED,

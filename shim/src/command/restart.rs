@@ -6,7 +6,9 @@ use super::failure::CommandError;
 use super::start::Start;
 use super::stop::{end, start_lock};
 use super::wait;
-use crate::client::{Client, ClientError, StartPolicy, VERSION};
+use crate::client::{Client, StartPolicy};
+use crate::context::VERSION;
+use crate::error::ClientError;
 
 /// Replace the running daemon by the one that is installed; a daemon of a newer build is left alone.
 ///

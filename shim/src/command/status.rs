@@ -6,7 +6,9 @@ use grounding_proto::ledger::{LedgerHealth, LedgerStatusAnswer};
 use grounding_proto::wire::{Health, HealthAnswer, PROTOCOL};
 
 use super::failure::CommandError;
-use crate::client::{Client, ClientError, StartPolicy, VERSION};
+use crate::client::{Client, StartPolicy};
+use crate::context::VERSION;
+use crate::error::ClientError;
 use crate::output;
 use crate::state::State;
 

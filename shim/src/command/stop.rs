@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use super::failure::CommandError;
 use super::wait;
-use crate::client::{Client, ClientError, StartPolicy};
+use crate::client::{Client, StartPolicy};
+use crate::error::ClientError;
 use crate::output;
 use crate::state::State;
 

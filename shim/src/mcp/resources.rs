@@ -6,7 +6,8 @@ use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
 use serde_json::{Map, Value, json};
 
-use crate::client::{Client, ClientError, chain};
+use crate::client::Client;
+use crate::error::{ClientError, chain};
 
 const SCHEME: &str = "grounding://";
 

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use super::server::Server;
 use super::stdio;
 use super::transport::LineTransport;
-use crate::client::{Client, StartPolicy, VERSION};
+use crate::client::{Client, StartPolicy};
+use crate::context::VERSION;
 use crate::output;
 
 /// How long calls in flight may still be answered after the input ended.

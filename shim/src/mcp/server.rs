@@ -21,10 +21,15 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::{prompts, resources, tools};
-use crate::client::{Client, ClientError, VERSION, chain};
+use crate::client::Client;
+use crate::context::VERSION;
+use crate::error::{ClientError, chain};
 
 /// Least time between a ping and the answer: some clients read a ping that arrives with the answer as an error.
 const QUIET_BEFORE_ANSWER: Duration = Duration::from_millis(30);
+
+/// Longest time between two pings; beyond it, clocks overflow.
+const LONGEST_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Methods of requests that this server answers.
 const METHODS: &[&str] = &[
@@ -68,9 +73,8 @@ impl Server {
                 () = context.ct.cancelled() => None,
             };
         };
-        let period = Duration::from_millis(self.settings.progress_ms);
-        let first = Instant::now().checked_add(period)?;
-        let mut ticks = interval_at(first, period);
+        let period = Duration::from_millis(self.settings.progress_ms).min(LONGEST_PERIOD);
+        let mut ticks = interval_at(Instant::now() + period, period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut pings, mut quiet_until) = (0.0, None);
         let outcome = loop {

@@ -1,7 +1,7 @@
 //! One JSON-RPC message a line, over any pair of streams.
 //!
 //! Whatever arrives, the connection lives on, and a request gets an answer as long as its id can be found. The end of
-//! the input, and an output that nobody reads any more, cancel `ended`.
+//! the input cancels `ended`; an output that nobody reads any more does not, because a host ends us by our input.
 
 use std::io;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct LineTransport<R, W> {
 }
 
 impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTransport<R, W> {
-    /// Returns a transport over the streams; `ended` is cancelled when either is at its end.
+    /// Returns a transport over the streams; `ended` is cancelled when the reader is at its end.
     #[must_use]
     pub fn new(reader: R, writer: W, ended: CancellationToken) -> Self {
         Self { lines: Lines::new(reader), writer: Arc::new(Mutex::new(writer)), ended, reply: None }
@@ -45,7 +45,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTr
 
     fn reply(&mut self, error: &Value) {
         let bytes = format!("{error}\n").into_bytes();
-        let write = write_line(Arc::clone(&self.writer), self.ended.clone(), bytes);
+        let write = write_line(Arc::clone(&self.writer), bytes);
         // Detached from `receive`, which may be dropped half-way at any await.
         self.reply = Some(tokio::spawn(async move { drop(write.await) }));
     }
@@ -63,8 +63,8 @@ where
             line.push(b'\n');
             line
         });
-        let (writer, ended) = (Arc::clone(&self.writer), self.ended.clone());
-        async move { write_line(writer, ended, line.map_err(io::Error::other)?).await }
+        let writer = Arc::clone(&self.writer);
+        async move { write_line(writer, line.map_err(io::Error::other)?).await }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -109,17 +109,10 @@ where
     }
 }
 
-async fn write_line<W: AsyncWrite + Unpin>(
-    writer: Arc<Mutex<W>>,
-    ended: CancellationToken,
-    line: Vec<u8>,
-) -> io::Result<()> {
+async fn write_line<W: AsyncWrite + Unpin>(writer: Arc<Mutex<W>>, line: Vec<u8>) -> io::Result<()> {
     let mut writer = writer.lock().await;
-    let written = async {
-        writer.write_all(&line).await?;
-        writer.flush().await
-    };
-    written.await.inspect_err(|_| ended.cancel())
+    writer.write_all(&line).await?;
+    writer.flush().await
 }
 
 enum Understood {
@@ -310,15 +303,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_output_without_reader_ends_the_transport() {
+    async fn an_output_without_reader_does_not_end_the_transport() {
         let (ours, theirs) = tokio::io::duplex(64);
         drop(theirs);
-        let (input, _open) = tokio::io::duplex(64);
         let ended = CancellationToken::new();
+        let input = std::io::Cursor::new(format!("{PING}\n"));
         let mut transport = LineTransport::new(input, ours, ended.clone());
         let answer = ServerJsonRpcMessage::error(rmcp::ErrorData::invalid_request("x", None), None);
         assert!(transport.send(answer).await.is_err());
-        assert!(ended.is_cancelled());
+        assert!(!ended.is_cancelled());
+        assert!(transport.receive().await.is_some());
         assert!(transport.receive().await.is_none());
+        assert!(ended.is_cancelled());
     }
 }

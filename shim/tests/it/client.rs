@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use grounding_shim::client::{ClientError, StartPolicy, chain};
+use grounding_shim::client::StartPolicy;
+use grounding_shim::error::{ClientError, chain};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -194,4 +195,17 @@ async fn a_daemon_that_was_replaced_is_found_again() {
     tokio::task::yield_now().await;
     client.tool("ledger_summary", json!({})).await.unwrap();
     assert_eq!(*home.connections.lock().unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_hangs_is_told_after_a_while() {
+    let home = Home::new();
+    let run = home.state("run");
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(run.join("groundingd.sock")).unwrap();
+    let client = home.client(StartPolicy::WhenAbsent);
+    let call = client.tool("ledger_add", json!({})).await.unwrap_err();
+    assert!(matches!(call, ClientError::Silent { .. }), "{call}");
+    assert!(matches!(client.health().await.unwrap_err(), ClientError::Silent { .. }));
 }

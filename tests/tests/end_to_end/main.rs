@@ -2,16 +2,25 @@
 #![expect(clippy::expect_used, reason = "helpers of tests fail like tests")]
 
 mod answers;
+mod attempts;
 mod auto_start;
 mod battery;
 mod crash;
+mod lock_peers;
 mod many_clients;
+mod markers;
 mod original_files;
+mod preflight_runs;
 mod progress;
 mod raw_lines;
+mod recorded_runs;
+mod repositories;
+mod restart;
 mod socket;
 mod solution;
+mod stub;
 mod tools;
+mod workflow;
 
 /// A test file that is not declared above would never run.
 #[test]

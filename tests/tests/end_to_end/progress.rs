@@ -74,6 +74,8 @@ fn a_cancel_ends_the_waiting_and_not_the_attempt() {
     let mut shim = environment.shim();
     let id = evaluate(&mut shim, repository.text(), &json!({ "progressToken": "token" }));
     assert_eq!(shim.notification()["method"], "notifications/progress");
+    let started = environment.path("stub/started");
+    wait_for("preflight to start", || if started.exists() { Ok(()) } else { Err(shim.stderr()) });
     shim.notify("notifications/cancelled", json!({ "requestId": id }));
     // Pings that were on their way may come before this answer; after it there is none.
     shim.answer("ledger_status", json!({}));

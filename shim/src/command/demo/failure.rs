@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::client::ClientError;
+use super::super::failure::CommandError;
 
 /// A demonstration that did not go as it should.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,10 @@ pub enum DemoError {
     Program(#[from] crate::process::RunError),
     /// The daemon can't be ended.
     #[error("can't end the daemon of the demonstration")]
-    Daemon(#[source] ClientError),
+    Daemon(#[source] Box<CommandError>),
+    /// Stdout can't be written.
+    #[error("can't write to stdout")]
+    Output(#[source] io::Error),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,

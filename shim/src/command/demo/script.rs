@@ -43,7 +43,7 @@ pub(super) async fn play(stage: &Stage, host: &mut Host) -> Result<(), DemoError
 
 async fn open(host: &mut Host) -> Result<(), DemoError> {
     let step = Step::begin("initialize");
-    let client = json!({ "name": "groundingctl-demo", "version": crate::client::VERSION });
+    let client = json!({ "name": "groundingctl-demo", "version": crate::context::VERSION });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
     let answer = host.request("initialize", params).await?;
     step.expect("the server grounding-mcp", &answer, |answer| answer["serverInfo"]["name"] == "grounding-mcp")?;
@@ -244,7 +244,7 @@ fn heading(text: &str) -> Result<(), DemoError> {
 }
 
 fn say(line: &str) -> Result<(), DemoError> {
-    output::line(line).map_err(DemoError::io("write to stdout"))
+    output::line(line).map_err(DemoError::Output)
 }
 
 fn text(value: &Value) -> &str {

@@ -9,12 +9,15 @@ use grounding_proto::environment::{
 };
 use grounding_proto::solution::AttemptStatus;
 use grounding_proto::wire::AttemptRow;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::super::attempts;
+use super::super::failure::CommandError;
+use super::super::{attempts, stop};
 use super::DemoError;
-use crate::client::{Client, ClientError, StartPolicy};
+use crate::client::{Client, StartPolicy};
+use crate::error::ClientError;
 use crate::process;
 
 /// Prefixes of variables that would lead out of the stage, and whole names.
@@ -26,7 +29,6 @@ const MAX_DIRECTORY_BYTES: usize = 60;
 
 /// How long the daemon may take to end.
 const END: Duration = Duration::from_secs(15);
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// What the first commit, on main, holds.
 const BASE: &[(&str, &str)] = &[("README.md", "# greeting\n\nGreets visitors by name.\n")];
@@ -158,24 +160,23 @@ async fn cancel_attempts(client: &Client) {
     }
 }
 
+/// Ends the daemon of the stage; one that does not end in time is killed, and told of.
 async fn end_daemon(client: &Client) -> Result<(), DemoError> {
-    match client.drain().await {
-        Ok(()) | Err(ClientError::OutcomeUnknown { .. }) => {}
+    let failed = |error: CommandError| DemoError::Daemon(Box::new(error));
+    let pid = match client.version().await {
+        Ok(version) => version.pid,
         Err(ClientError::NotRunning { .. }) => return Ok(()),
-        Err(error) => return Err(DemoError::Daemon(error)),
-    }
-    let state = client.state().map_err(|error| DemoError::Daemon(error.into()))?;
-    let gone = async {
-        loop {
-            let deaf = matches!(client.version().await, Err(ClientError::NotRunning { .. }));
-            if deaf && state.daemon_is_gone().map_err(|error| DemoError::Daemon(error.into()))? {
-                return Ok(());
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
+        Err(error) => return Err(failed(error.into())),
     };
-    tokio::time::timeout(END, gone).await.unwrap_or_else(|_| {
-        let came = format!("it still runs after {} s", END.as_secs());
-        Err(DemoError::Surprise { step: "drain".into(), expected: "the daemon to end".into(), came })
-    })
+    let state = client.state().map_err(|error| failed(error.into()))?;
+    match tokio::time::timeout(END, stop::end(client, &state)).await {
+        Ok(ended) => ended.map(drop).map_err(failed),
+        Err(_) => {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // It ended this very moment when it can't be killed.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            Err(failed(CommandError::StillRunning { pid, seconds: END.as_secs() }))
+        }
+    }
 }

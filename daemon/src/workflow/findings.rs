@@ -1,0 +1,484 @@
+//! The findings tables of `05-review-findings.md` (SPEC-workflow 9 to 13).
+//!
+//! Cells are read as GitHub reads them. What can't be read blocks: no formatting makes an open finding pass.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memmem};
+
+use super::fence::{Dialect, Fences, after_bullet};
+use super::text::{excerpt, is_blank, lines, trim, trim_start};
+
+/// Most findings that are kept; the others are counted.
+pub const MOST_PROBLEMS: usize = 100;
+
+const EXCERPT: usize = 80;
+const TEMPLATE: [&str; 5] = [
+    "low/medium/high/critical",
+    "correctness/architecture/security/tests/maintainability/performance/docs",
+    "<!-- finding -->",
+    "<!-- fix -->",
+    "accepted/defer",
+];
+
+/// A row that blocks.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Counted from 1.
+    pub line: u64,
+    /// Its severity as written, at most 80 characters.
+    pub severity: String,
+    /// Its description, at most 80 characters; the whole row when it has none.
+    pub description: String,
+    /// Its decision as written, at most 80 characters.
+    pub decision: String,
+    /// Why it blocks.
+    pub fault: Fault,
+}
+
+/// Why a row blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// High or critical, and neither accepted nor deferred.
+    Open,
+    /// It has more cells than its header.
+    TooManyCells,
+    /// Its severity is no severity.
+    UnknownSeverity,
+}
+
+/// What a review says of its findings.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Rows that block, in file order, at most `MOST_PROBLEMS`.
+    pub problems: Vec<Problem>,
+    /// How many more there are.
+    pub omitted: u64,
+    /// Line of the template's own row, when no row has a severity.
+    pub placeholder: Option<u64>,
+    /// Line of a Findings heading with content, when no table can be read.
+    pub unreadable_heading: Option<u64>,
+}
+
+/// Reads the findings of a review's text.
+#[must_use]
+pub fn read(text: &str) -> Findings {
+    let rows = scan(text);
+    let plain = without_comments(text);
+    let heading = heading_with_content(&plain);
+    let has_table = heading.is_some()
+        && match &plain {
+            Cow::Borrowed(_) => rows.has_table,
+            Cow::Owned(plain) => rows.has_table && scan(plain).has_table,
+        };
+    Findings {
+        problems: rows.problems,
+        omitted: rows.omitted,
+        placeholder: rows.placeholder.filter(|_| !rows.has_severity),
+        unreadable_heading: heading.filter(|_| !has_table),
+    }
+}
+
+#[derive(Default)]
+struct Rows {
+    has_table: bool,
+    has_severity: bool,
+    placeholder: Option<u64>,
+    problems: Vec<Problem>,
+    omitted: u64,
+}
+
+/// Where a table's columns are.
+struct Header {
+    columns: usize,
+    severity: usize,
+    decision: usize,
+    description: Option<usize>,
+}
+
+fn scan(text: &str) -> Rows {
+    let (mut rows, mut header, mut fences) = (Rows::default(), None, Fences::of(text, Dialect::Markdown));
+    for line in lines(text) {
+        if fences.cover(&line) {
+            header = None;
+            continue;
+        }
+        let content = content(line.text);
+        if content.is_empty() {
+            header = None;
+        } else if let Some(found) = read_header(content) {
+            header = Some(found);
+            rows.has_table = true;
+        } else if heading(content).is_some_and(|(_, title)| title.is_empty() || title.starts_with(is_blank)) {
+            header = None;
+        } else if let Some(header) = &header {
+            rows.add(header, line.number, content);
+        }
+    }
+    rows
+}
+
+impl Rows {
+    fn add(&mut self, header: &Header, line: u64, content: &str) {
+        let row = Row::read(header, content);
+        if row.is_delimiter {
+            return;
+        }
+        if row.is_template {
+            self.placeholder.get_or_insert(line);
+            return;
+        }
+        if row.severity.is_empty() && content.len() < "high".len() {
+            return;
+        }
+        self.has_severity |= is_severity(plain_word(row.severity));
+        let Some(fault) = fault(&row, header, content) else { return };
+        if self.problems.len() == MOST_PROBLEMS {
+            self.omitted += 1;
+            return;
+        }
+        let description = row.description.filter(|cell| !cell.is_empty()).unwrap_or(content);
+        self.problems.push(Problem {
+            line,
+            severity: excerpt(row.severity, EXCERPT),
+            description: excerpt(description, EXCERPT),
+            decision: excerpt(row.decision, EXCERPT),
+            fault,
+        });
+    }
+}
+
+/// Returns why a row blocks, or nothing when it does not.
+fn fault(row: &Row<'_>, header: &Header, content: &str) -> Option<Fault> {
+    let (severity, decision) = (plain_word(row.severity), plain_word(row.decision));
+    let is_resolved = ["accepted", "defer"].iter().any(|word| decision.eq_ignore_ascii_case(word));
+    if row.cells > header.columns {
+        Some(Fault::TooManyCells)
+    } else if row.severity.is_empty() {
+        // Without a severity it is no finding, unless its columns are shifted.
+        let is_shifted = !is_resolved && cells(content).any(|cell| is_grave(plain_word(cell)));
+        is_shifted.then_some(Fault::UnknownSeverity)
+    } else if is_severity(severity) {
+        (is_grave(severity) && !is_resolved).then_some(Fault::Open)
+    } else if memchr(b'|', content.as_bytes()).is_none() {
+        // A paragraph below a table does not end it, and is no finding unless it is a severity alone.
+        None
+    } else {
+        let is_legend = is_slash_list(severity) && (decision.is_empty() || is_slash_list(decision));
+        (!is_legend).then_some(Fault::UnknownSeverity)
+    }
+}
+
+struct Row<'a> {
+    cells: usize,
+    severity: &'a str,
+    decision: &'a str,
+    description: Option<&'a str>,
+    is_delimiter: bool,
+    is_template: bool,
+}
+
+impl<'a> Row<'a> {
+    fn read(header: &Header, content: &'a str) -> Self {
+        let mut row =
+            Self { cells: 0, severity: "", decision: "", description: None, is_delimiter: true, is_template: true };
+        for cell in cells(content) {
+            if row.cells == header.severity {
+                row.severity = cell;
+            } else if row.cells == header.decision {
+                row.decision = cell;
+            } else if Some(row.cells) == header.description {
+                row.description = Some(cell);
+            }
+            row.is_delimiter &= is_delimiter(cell);
+            row.is_template &= TEMPLATE.get(row.cells) == Some(&cell);
+            row.cells += 1;
+        }
+        row.is_template &= row.cells == TEMPLATE.len();
+        row
+    }
+}
+
+fn read_header(content: &str) -> Option<Header> {
+    if content.len() < "severity|decision".len() {
+        return None;
+    }
+    let (mut columns, mut severity, mut decision, mut description) = (0, None, None, None);
+    for cell in cells(content) {
+        let word = plain_word(cell);
+        if word.eq_ignore_ascii_case("severity") {
+            severity.get_or_insert(columns);
+        } else if word.eq_ignore_ascii_case("decision") {
+            decision.get_or_insert(columns);
+        } else if word.eq_ignore_ascii_case("description") {
+            description.get_or_insert(columns);
+        }
+        columns += 1;
+    }
+    Some(Header { columns, severity: severity?, decision: decision?, description })
+}
+
+/// Returns a line's text without white space, quote marks and the bullet of a list around it.
+fn content(line: &str) -> &str {
+    let mut content = trim(line);
+    while let Some(quoted) = content.strip_prefix('>') {
+        content = trim_start(quoted);
+    }
+    after_bullet(content).unwrap_or(content)
+}
+
+/// Returns the cells of a row, trimmed. A pipe after a backslash splits nothing, and outer pipes bound no cell.
+fn cells(content: &str) -> impl Iterator<Item = &str> {
+    let bytes = content.as_bytes();
+    let mut position = usize::from(bytes.first() == Some(&b'|'));
+    let mut is_first = true;
+    std::iter::from_fn(move || {
+        if position >= bytes.len() && !std::mem::take(&mut is_first) {
+            return None;
+        }
+        is_first = false;
+        let start = position.min(bytes.len());
+        let is_split = |at: usize| bytes[at] == b'|' && (at == start || bytes[at - 1] != b'\\');
+        let end = (start..bytes.len()).find(|at| is_split(*at)).unwrap_or(bytes.len());
+        position = end + 1;
+        Some(if end == start { "" } else { trim(&content[start..end]) })
+    })
+}
+
+fn is_severity(word: &str) -> bool {
+    ["low", "medium", "high", "critical"].iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+fn is_grave(severity: &str) -> bool {
+    ["high", "critical"].iter().any(|word| severity.eq_ignore_ascii_case(word))
+}
+
+fn is_delimiter(cell: &str) -> bool {
+    let dashes = cell.strip_prefix(':').unwrap_or(cell);
+    let dashes = dashes.strip_suffix(':').unwrap_or(dashes);
+    !dashes.is_empty() && dashes.bytes().all(|byte| byte == b'-')
+}
+
+/// Returns a cell's text without emphasis and code marks around it.
+fn plain_word(cell: &str) -> &str {
+    cell.trim_matches(|character: char| matches!(character, '*' | '_' | '`') || is_blank(character))
+}
+
+fn is_slash_list(text: &str) -> bool {
+    text.contains('/') && text.split('/').all(|part| !trim(part).is_empty())
+}
+
+/// Returns the level of a heading and what follows it; the white space between may be missing before a letter.
+fn heading(content: &str) -> Option<(usize, &str)> {
+    let level = content.bytes().take(7).take_while(|byte| *byte == b'#').count();
+    let title = &content[level..];
+    let starts_title = title.chars().next().is_none_or(|first| is_blank(first) || first.is_alphabetic());
+    ((1..=6).contains(&level) && starts_title).then_some((level, title))
+}
+
+/// Returns the line of the first Findings heading that has content before the next heading of its level or a higher one.
+fn heading_with_content(text: &str) -> Option<u64> {
+    let mut section: Option<(usize, u64)> = None;
+    // A text without the mark of a heading needs no look at each of its lines.
+    memchr(b'#', text.as_bytes())?;
+    for line in lines(text) {
+        if line.text.is_empty() || (section.is_none() && line.text.len() < "#findings".len()) {
+            continue;
+        }
+        let content = trim(line.text);
+        if let Some((level, title)) = heading(content) {
+            if section.is_some_and(|(outer, _)| level <= outer) {
+                section = None;
+            }
+            if section.is_none() && is_findings(trim_start(title)) {
+                section = Some((level, line.number));
+            }
+        } else if let (false, Some((_, heading))) = (content.is_empty(), section) {
+            return Some(heading);
+        }
+    }
+    None
+}
+
+fn is_findings(title: &str) -> bool {
+    let word = "findings".len();
+    let next = title.get(word..).and_then(|rest| rest.chars().next());
+    title.get(..word).is_some_and(|start| start.eq_ignore_ascii_case("findings"))
+        && next.is_none_or(|next| !next.is_alphanumeric() && next != '_')
+}
+
+/// Removes comments but for their line ends; one that does not end is kept.
+fn without_comments(text: &str) -> Cow<'_, str> {
+    let (opener, closer) = (memmem::Finder::new(b"<!--"), memmem::Finder::new(b"-->"));
+    let (bytes, mut plain, mut position) = (text.as_bytes(), String::new(), 0);
+    while let Some(start) = opener.find(&bytes[position..]).map(|at| position + at) {
+        let Some(end) = closer.find(&bytes[start + 4..]).map(|at| start + 4 + at + 3) else { break };
+        plain.push_str(&text[position..start]);
+        plain.extend(text[start..end].chars().filter(|character| matches!(character, '\n' | '\r')));
+        position = end;
+    }
+    if position == 0 {
+        return Cow::Borrowed(text);
+    }
+    plain.push_str(&text[position..]);
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+
+    use super::*;
+
+    const HEADER: &str = "| Severity | Category | Description | Suggested Fix | Decision |\n|---|---|---|---|---|\n";
+
+    fn faults(text: &str) -> Vec<(u64, Fault)> {
+        read(text).problems.iter().map(|problem| (problem.line, problem.fault)).collect()
+    }
+
+    #[test]
+    fn an_open_finding_never_passes() {
+        for row in [
+            "| high | tests | x | y | open |",
+            "| **High** | tests | x | y | open |",
+            "| `critical` | tests | x | y | |",
+            "| ***_HIGH_*** | tests | x | y | rejected |",
+            "high | tests | x | y | open",
+            "| high | tests | x | y | accepted by nobody |",
+            "| high | tests | x \\| accepted | y | open |",
+            "| high | tests | x | y \\| accepted |",
+            "| high | tests | x | y | accepted \\\\| open |",
+            "| high |",
+            "high",
+            "> | high | tests | x | y | open |",
+            "- | high | tests | x | y | open |",
+            "\u{feff}| high\u{a0}| tests | x | y | open |",
+            "A word below the table.\n| high | tests | x | y | open |",
+            "#abc | x | y | z | open\n| high | tests | x | y | open |",
+        ] {
+            assert!(!faults(&format!("{HEADER}{row}\n")).is_empty(), "{row}");
+            assert!(!faults(&format!("{HEADER}{row}\n").replace('\n', "\r")).is_empty(), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_resolved_finding_is_not_blocked_by_its_form() {
+        for row in [
+            "| high | tests | x | y | accepted |",
+            "| **High** | tests | x | y | `Defer` |",
+            "| _critical_ | tests | a \\| b | y | **ACCEPTED** |",
+            "high | tests | x | y | accepted",
+            "  | high | tests | x | y | accepted",
+            "|high|tests|x|y|accepted|",
+            "| low | tests | x | y | |",
+            "| medium | tests | x | y | whatever |",
+            "| | tests | x | y | open |",
+            "| | high | tests | x | accepted |",
+            "| :-- | :-: | --: | - | --- |",
+            "| low/medium | a | b | c | accepted/defer |",
+            "| low / medium | a | b | c | |",
+            "Text below the table.",
+            "## Next\n| high | tests | x | y | open |",
+            "\n| high | tests | x | y | open |",
+        ] {
+            assert_eq!(faults(&format!("{HEADER}{row}\n")), [], "{row}");
+            assert_eq!(faults(&format!("{HEADER}{row}\r\n").replace("|\n", "|\r\n")), [], "{row}");
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_read_blocks() {
+        for (row, fault) in [
+            ("| blocker | tests | x | y | accepted |", Fault::UnknownSeverity),
+            ("| tests | x | y | accepted |", Fault::UnknownSeverity),
+            ("| ** | tests | x | y | accepted |", Fault::UnknownSeverity),
+            ("| <b>high</b> | tests | x | y | accepted |", Fault::UnknownSeverity),
+            ("| high/critical | tests | x | y | open |", Fault::UnknownSeverity),
+            ("| / | tests | x | y | |", Fault::UnknownSeverity),
+            ("| | **high** | tests | x | open |", Fault::UnknownSeverity),
+            ("|| high | tests | x | open", Fault::UnknownSeverity),
+            ("| high | a | b | tests | x | accepted |", Fault::TooManyCells),
+            ("| low | a | b | c | d | |", Fault::TooManyCells),
+            ("| high | x `|` | y | z | accepted |", Fault::TooManyCells),
+        ] {
+            assert_eq!(faults(&format!("{HEADER}{row}\n")), [(3, fault)], "{row}");
+        }
+    }
+
+    #[test]
+    fn every_table_counts_wherever_it_stands() {
+        let open = "| high | tests | x | y | open |";
+        for (text, lines) in [
+            (format!("{HEADER}\n{HEADER}{open}"), vec![6]),
+            (format!("{HEADER}\nSeverity | Decision\nhigh | open"), vec![5]),
+            (format!("{HEADER}Severity | Decision\nhigh | open"), vec![4]),
+            (format!("<!--\n{HEADER}{open}\n-->"), vec![4]),
+            (format!("> {}> {open}", HEADER.replace('\n', "\n> ").trim_end_matches("> ")), vec![3]),
+            ("**Severity** | `decision`\n:-- | --\nhigh | open".to_owned(), vec![3]),
+            (format!("```\n{HEADER}{open}"), vec![4]),
+            (format!("```\n{HEADER}{open}\n```\n\n{HEADER}{open}"), vec![9]),
+            (format!("- ```\n  x\n  ```\n{HEADER}{open}\n```\nx\n```"), vec![6]),
+            (format!("<!--\n```\n-->\n{HEADER}{open}\n```\nx\n```"), vec![6]),
+        ] {
+            assert_eq!(faults(&text).iter().map(|(line, _)| *line).collect::<Vec<_>>(), lines, "{text}");
+        }
+        assert_eq!(faults(&format!("~~~\n{HEADER}{open}\n~~~")), []);
+        assert_eq!(faults(&format!("```md\n{HEADER}\n{open}\n```")), []);
+    }
+
+    #[test]
+    fn a_problem_says_what_it_is_about() {
+        let [problem] = &read(&format!("{HEADER}| **High** | a | data `loss` | b | wontfix |")).problems[..] else {
+            panic!("one problem")
+        };
+        assert_eq!(problem.severity, "**High**");
+        assert_eq!((problem.description.as_str(), problem.decision.as_str()), ("data `loss`", "wontfix"));
+        let many = format!("{HEADER}{}", "| high |\n".repeat(10_000));
+        let findings = read(&many);
+        assert_eq!((findings.problems.len(), findings.omitted), (MOST_PROBLEMS, 10_000 - MOST_PROBLEMS as u64));
+    }
+
+    #[test]
+    fn the_template_row_counts_until_there_is_a_finding() {
+        let template = format!("| {} |", TEMPLATE.join(" | "));
+        assert_eq!(read(&format!("{HEADER}{template}\n")).placeholder, Some(3));
+        assert_eq!(read(&format!("{HEADER}{template}\n\n{HEADER}| low | a | b | c | d |")).placeholder, None);
+        assert_eq!(read(&format!("{HEADER}{}\n", template.replace("fix", "mend"))).placeholder, None);
+    }
+
+    #[test]
+    fn findings_outside_tables_are_noticed() {
+        for (text, line) in [
+            ("## Findings\n- high: x", Some(1)),
+            ("# Review\n\n##findings (all)\n\n### Round 1\n- x\n", Some(3)),
+            ("## Findings\n\n## Findings\nx", Some(3)),
+            ("## Findings\n<!-- a -->\n<!-- b\n", Some(1)),
+            ("## Findings\n#1 is open", Some(1)),
+            ("## Findings\n<!--\n| Severity | Decision |\n-->\n- x", Some(1)),
+            ("## Findings\n```\n| Severity | Decision |\n```\n- x", Some(1)),
+            ("## Findings\n\n<!-- a\nb -->\n", None),
+            ("## Findings\n\n## Other\nx", None),
+            ("## Findings\n# Other\nx", None),
+            ("## Findingsfoo\nx", None),
+            ("## Findings_\nx", None),
+            ("####### Findings\nx", None),
+            ("## Findings\n- x\n\n| Severity | Decision |", None),
+        ] {
+            assert_eq!(read(text).unreadable_heading, line, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_can_be_read(text in "(\\PC|[-|`~#<>!\\\\\\r\\n /*]|high|Severity|Decision|Findings){0,80}") {
+            black_box((read(&text), read(&format!("{HEADER}{text}"))));
+        }
+
+        #[test]
+        fn an_open_row_blocks_after_any_cells(cells in proptest::collection::vec("[a-z`*\\\\ ]{0,6}", 0..6)) {
+            let row = format!("| high | {} | open |", cells.join(" | "));
+            let text = format!("| Severity | A | Decision |\n|-|-|-|\n{row}\n");
+            proptest::prop_assert!(!faults(&text).is_empty());
+        }
+    }
+}
