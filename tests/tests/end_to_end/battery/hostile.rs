@@ -169,7 +169,7 @@ fn a_cancelled_run_is_ended_whole() {
     let repository = repository(&environment, &custom(&[("waits", "setsid sleep 603")], 60_000));
     let mut shim = environment.shim();
     let answer = shim.answer("solution_evaluate", json!({ "id": "it", "repoPath": repository.text() }));
-    assert_eq!(answer["status"], "running", "{answer}");
+    assert!(answer["status"].as_str().is_some_and(|status| status.starts_with("running")), "{answer}");
     let sleeps = || processes_of(environment.home()).into_iter().find(|(_, line)| line == "sleep 603");
     wait_for("the check to run", || sleeps().map(drop).ok_or_else(|| "not yet".to_owned()));
     let supervisor = processes_of(environment.home()).into_iter().find(|(_, line)| line.contains("supervise"));
