@@ -61,7 +61,9 @@ fn python(project: &Project<'_>) -> Planned {
 /// Returns the flag that keeps Cargo from changing a lock file, when there is one to keep.
 #[must_use]
 pub fn locked(project: &Project<'_>) -> &'static str {
-    if project.has("Cargo.lock") { " --locked" } else { "" }
+    // A member's lock file is its workspace's.
+    let mut above = project.directory.ancestors().take_while(|directory| directory.starts_with(project.root));
+    if above.any(|directory| directory.join("Cargo.lock").is_file()) { " --locked" } else { "" }
 }
 
 /// A program of rustup's may stand for a component that is not installed.

@@ -213,6 +213,8 @@ const PRAGMA: &str = "pragma: allowlist secret";
 const MOST_LINE: usize = 2048;
 const BEFORE: usize = 160;
 const AFTER: usize = 768;
+/// How far from a rule's word its secret surely shows, in bytes.
+const LONGEST: usize = 400;
 
 /// What looks like a secret.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -270,7 +272,9 @@ impl Scanner {
             }
             let window = window(bytes, found.start());
             let end = if owner == KEY_RULE { (found.start() + 2 * AFTER).min(bytes.len()) } else { window.end };
-            looked[owner] = if window.whole { window.end.max(found.end()) } else { found.end() };
+            // Of a part of a line, the last bytes may cut a secret short: a word there is looked at again.
+            let looked_at = if window.whole { window.end } else { window.end.saturating_sub(LONGEST) };
+            looked[owner] = if owner == KEY_RULE { found.end() } else { looked_at.max(found.end()) };
             let text = &bytes[window.start..end];
             let holds = match owner {
                 _ if owner == RULES.len() => self.assigns(text),

@@ -167,6 +167,15 @@ fn each_line_is_named_once_a_rule_and_a_long_line_is_searched_to_its_end() {
 }
 
 #[test]
+fn a_line_of_nothing_but_words_is_searched_in_linear_time() {
+    let started = std::time::Instant::now();
+    let token = format!("{}{}", "ghp_", word(1, 36));
+    let text = format!("{} {token} {}", "token_ghp_".repeat(200_000), "-----BEGIN PRIVATE KEY-----".repeat(10_000));
+    assert_eq!(scan(text.as_bytes()), [Hit { line: 1, rule: "github-token" }]);
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+#[test]
 fn no_input_is_too_odd() {
     for length in [0, 1, MOST_LINE - 1, MOST_LINE, MOST_LINE + 1, 3 * MOST_LINE] {
         for byte in [0, b'\n', b'x', 0xff] {

@@ -51,6 +51,24 @@ fn the_users_own_git_command_is_not_disturbed() {
 }
 
 #[test]
+fn the_repository_is_the_one_that_was_named() {
+    let environment = TestEnvironment::new();
+    let (named, other) = (environment.repository("named"), environment.repository("other"));
+    other.write("new.txt", "Untracked.\n");
+    named.write(".preflight.json", r#"{"commands": {"lint": ["git rev-parse --show-toplevel"]}}"#);
+    named.commit("chore: configure");
+    let mut command = environment.command(grounding_tests::binaries::groundingd());
+    command.args(["preflight", "run", "../named", "--json"]).current_dir(other.path()).stdin(Stdio::null());
+    command.env("GIT_DIR", other.path().join(".git")).env("GIT_WORK_TREE", other.path());
+    let output = command.output().expect("groundingd starts");
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((output.status.code(), &answer["ready"]), (Some(0), &serde_json::json!(true)), "{answer:#}");
+    let log = check(&answer, "lint:1")["details"][0].as_str().expect("a log").to_owned();
+    let log = std::fs::read_to_string(log.strip_prefix("full output: ").expect("a log")).expect("the log");
+    assert!(log.trim().ends_with("/named"), "{log}");
+}
+
+#[test]
 fn a_configuration_that_is_no_file_blocks_and_is_not_waited_for() {
     let environment = TestEnvironment::new();
     let repository = environment.repository("repo");
