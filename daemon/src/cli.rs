@@ -12,7 +12,11 @@ use grounding_proto::solution::SolutionGateAnswer;
 use grounding_proto::wire::{OsText, Root};
 
 use crate::attempt::{guard, supervisor};
+use crate::battery;
+use crate::battery::run::Progress;
+use crate::battery::screen::{self, Screen};
 use crate::clock::SystemClock;
+use crate::error::describe;
 use crate::json;
 use crate::process::ClientEnvironment;
 use crate::serve;
@@ -42,11 +46,34 @@ enum Verb {
     },
     /// Tell whether a solution may be called done, without a daemon.
     Gate(Gate),
+    /// Check a repository with the built-in preflight.
+    Preflight {
+        #[command(subcommand)]
+        verb: PreflightVerb,
+    },
     /// Tell what stands of a verdict: signature, id, HEAD and working tree, without a daemon.
     ///
     /// Exit code 0: the marker was signed for this id with this key; 1: it was not, or there is none. A verdict that is
     /// not ready or of another commit is told and exits 0 all the same: whether it allows anything is `gate`'s to say.
     Verify(Gate),
+}
+
+#[derive(Debug, Subcommand)]
+enum PreflightVerb {
+    /// Run every check and say whether the repository is ready.
+    ///
+    /// Exit code 0: ready; 1: not ready; 2: the checks could not be run.
+    Run(PreflightRun),
+}
+
+#[derive(Debug, clap::Args)]
+struct PreflightRun {
+    /// The repository; the working directory by default.
+    #[arg(default_value = ".")]
+    repo: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -72,6 +99,9 @@ pub fn main(environment: Environment) -> ExitCode {
         Verb::Serve => with_runtime(Threads::Few, serve::serve(environment)),
         Verb::Supervise => with_runtime(Threads::One, supervisor::supervise(SystemClock::shared())),
         Verb::Gate(arguments) => with_runtime(Threads::One, gate(environment, arguments)),
+        Verb::Preflight { verb: PreflightVerb::Run(arguments) } => {
+            with_runtime(Threads::Few, preflight(environment, arguments))
+        }
         Verb::Verify(arguments) => with_runtime(Threads::One, verify(environment, arguments)),
     }
 }
@@ -162,6 +192,33 @@ fn print(text: &str) {
 fn refuse(why: &str) -> ExitCode {
     complain(&format!("error: {why}"));
     ExitCode::from(exit::FAILED)
+}
+
+async fn preflight(environment: Environment, arguments: PreflightRun) -> ExitCode {
+    let screen = Screen::default();
+    let report = async {
+        let repo = std::path::absolute(&arguments.repo).map_err(|error| error.to_string())?;
+        let heard = |progress: Progress<'_>| screen.hear(&progress);
+        let clock = SystemClock::shared();
+        let run = battery::run::run(&repo, &environment, clock.as_ref(), &heard);
+        tokio::select! {
+            report = run => report.map_err(|error| describe(&error)),
+            () = screen.spin() => Err("the screen ended".to_owned()),
+        }
+    };
+    let report = report.await;
+    screen.clear();
+    match report {
+        Ok(report) => {
+            print(&if arguments.json { json::pretty(&report) } else { screen::summary(&report) });
+            ExitCode::from(if report.ready { exit::OK } else { exit::NEGATIVE })
+        }
+        Err(why) => {
+            complain(&format!("error: {why}"));
+            // What a preflight says by 2 is not for `exit` to say otherwise.
+            ExitCode::from(exit::USAGE)
+        }
+    }
 }
 
 fn shown(answer: &SolutionGateAnswer) -> String {

@@ -10,6 +10,7 @@ pub mod process;
 pub mod store;
 
 pub mod attempt;
+pub mod battery;
 pub mod claim;
 pub mod hypothesis;
 pub mod ledger;

@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -35,6 +36,11 @@ const GIT_LOCAL_VARIABLES: &[&str] = &[
 /// Variables by which a service manager speaks to the daemon; no child may answer them.
 const SERVICE_VARIABLES: &[&str] =
     &["LISTEN_FDNAMES", "LISTEN_FDS", "LISTEN_PID", "LISTEN_PIDFDID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
+
+/// What Linux calls the executable of whoever asks, also after its file was replaced.
+const OWN_EXECUTABLE: &str = "/proc/self/exe";
+/// What our own processes are called.
+const NAME: &str = "groundingd";
 
 /// The variables that children started for a client are given; cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
@@ -96,6 +102,9 @@ pub fn command(program: &Path, environment: &ClientEnvironment, cwd: &Path) -> t
 pub fn inheriting(program: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(program);
     command.stdin(Stdio::null());
+    if program == Path::new(OWN_EXECUTABLE) {
+        command.arg0(NAME);
+    }
     command
 }
 
@@ -104,10 +113,17 @@ pub fn inheriting(program: &Path) -> std::process::Command {
 /// # Errors
 /// When the system can't name the running executable.
 pub fn this_build(environment: &ClientEnvironment, cwd: &Path) -> std::io::Result<tokio::process::Command> {
-    let program = if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
-    let mut command = command(&program, environment, cwd);
-    command.arg0("groundingd");
+    let mut command = command(&own_executable()?, environment, cwd);
+    command.arg0(NAME);
     Ok(command)
+}
+
+/// Returns the path that starts this very build, from this process or a child of this build.
+///
+/// # Errors
+/// When the system can't name the running executable.
+pub fn own_executable() -> std::io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok(PathBuf::from(OWN_EXECUTABLE)) } else { std::env::current_exe() }
 }
 
 /// What a short, quiet program printed.

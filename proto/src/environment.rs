@@ -1,4 +1,4 @@
-//! The environment of a process, and what follows from it: home, state and data directories, the socket path, storage
+//! The environment of a process, and what follows from it: home and state directory, the socket path, storage
 //! roots and settings (SPEC 2 and 6, DESIGN 2).
 //!
 //! The only module of the workspace that reads environment variables. It never creates a file or directory; it looks
@@ -23,7 +23,7 @@ pub const SOLUTION_VERDICT_DIR: &str = "SOLUTION_VERDICT_DIR";
 pub const SOLUTION_VERDICT_SIGNING_KEY: &str = "SOLUTION_VERDICT_SIGNING_KEY";
 /// Overrides the harness home.
 pub const HARNESS_HOME: &str = "HARNESS_HOME";
-/// Names the preflight program.
+/// Names the preflight program; `builtin` names the daemon's own checks.
 pub const SOLUTION_PREFLIGHT_BIN: &str = "SOLUTION_PREFLIGHT_BIN";
 /// The project's directory, as some MCP hosts tell it to the servers they start; wins over the working directory.
 pub const CLAUDE_PROJECT_DIR: &str = "CLAUDE_PROJECT_DIR";
@@ -114,22 +114,6 @@ impl Environment {
             Some(path) => Ok(path),
             None => Ok(self.home()?.join(".local/state/agent-grounding")),
         }
-    }
-
-    /// Returns the data directory, `~/.local/share/agent-grounding`.
-    ///
-    /// # Errors
-    /// When there is no home directory.
-    pub fn data_dir(&self) -> Result<PathBuf, EnvironmentError> {
-        Ok(self.home()?.join(".local/share/agent-grounding"))
-    }
-
-    /// Returns the path of the private `preflight` that `groundingctl demo` installs.
-    ///
-    /// # Errors
-    /// When there is no home directory.
-    pub fn private_preflight(&self) -> Result<PathBuf, EnvironmentError> {
-        Ok(self.data_dir()?.join("preflight/node_modules/.bin/preflight"))
     }
 
     /// Returns the directory of the socket, `<state dir>/run`; it must be private.

@@ -6,7 +6,7 @@
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A JSON schema: an object with everything inlined.
 pub type Schema = Map<String, Value>;
@@ -61,6 +61,9 @@ fn simplify(schema: &mut Schema, input: bool) {
     merge_constants(schema);
     if input {
         drop_null(schema);
+    } else {
+        split_types(schema);
+        name_any(schema);
     }
     for (_, child) in schema.iter_mut() {
         simplify_child(child, input);
@@ -108,6 +111,49 @@ fn drop_null(schema: &mut Schema) {
             }
         }
         merge_constants(schema);
+    }
+}
+
+/// `type: [integer, null], minimum: 0` becomes `anyOf: [{type: integer, minimum: 0}, {type: null}]`: some hosts know no
+/// type arrays.
+fn split_types(schema: &mut Schema) {
+    let Some(Value::Array(types)) = schema.get("type").cloned() else { return };
+    schema.shift_remove("type");
+    let description = schema.shift_remove("description");
+    let mut keywords = std::mem::take(schema);
+    if let Some(Value::Array(names)) = keywords.get_mut("enum") {
+        names.retain(|name| !name.is_null());
+    }
+    let alternative = |name: &Value| {
+        let mut alternative = Map::from_iter([("type".to_owned(), name.clone())]);
+        if name != "null" {
+            alternative.extend(keywords.clone());
+        }
+        Value::Object(alternative)
+    };
+    schema.extend(description.map(|text| ("description".to_owned(), text)));
+    schema.insert("anyOf".into(), types.iter().map(alternative).collect());
+}
+
+/// Lists the types where any value is allowed: some hosts refuse `true` and a schema without a keyword.
+fn name_any(schema: &mut Schema) {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for property in properties.into_iter().flat_map(|properties| properties.values_mut()) {
+        name_any_value(property);
+    }
+    if let Some(items) = schema.get_mut("items") {
+        name_any_value(items);
+    }
+}
+
+fn name_any_value(schema: &mut Value) {
+    if *schema == Value::Bool(true) {
+        *schema = Value::Object(Map::new());
+    }
+    let Value::Object(schema) = schema else { return };
+    if schema.keys().all(|keyword| keyword == "description") {
+        let types = ["object", "array", "string", "number", "boolean", "null"];
+        schema.insert("anyOf".into(), types.iter().map(|name| json!({ "type": name })).collect());
     }
 }
 

@@ -139,9 +139,9 @@ pub enum Availability {
 pub struct PreflightProgram {
     /// The program's path.
     pub path: String,
-    /// How it was found: SOLUTION_PREFLIGHT_BIN, PATH or the private folder.
+    /// How it was found: SOLUTION_PREFLIGHT_BIN, PATH, or builtin when neither names one.
     pub found_by: String,
-    /// The version of the package it belongs to, where that is known.
+    /// Its version; absent when it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }

@@ -315,7 +315,14 @@ fn json(body: &impl Serialize) -> Bytes {
 async fn open(state: &State) -> Result<Option<Connection>, ClientError> {
     match Connection::open(state.socket()).await {
         Ok(connection) => Ok(Some(connection)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+            ) =>
+        {
+            Ok(None)
+        }
         Err(source) => Err(ClientError::Connect { socket: state.socket().to_owned(), source }),
     }
 }

@@ -29,6 +29,15 @@ impl<'a> Repository<'a> {
         repository
     }
 
+    /// Returns a repository that is there already; commits are made by a test's author.
+    #[must_use]
+    pub fn of(environment: &'a TestEnvironment, relative: &str) -> Self {
+        let repository = Self { environment, path: environment.path(relative) };
+        repository.git(&["config", "user.name", "Test"]);
+        repository.git(&["config", "user.email", "test@example.com"]);
+        repository
+    }
+
     /// Returns the directory.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -1,13 +1,14 @@
 //! Attempts: one run of the checks for one id, in a process of its own, that ends in exactly one explicit outcome
 //! (SPEC 6, DESIGN 6 to 8).
 //!
-//! Reading order: `log` (what is remembered), `lock` (who may run), `result` (the full answer), `guard` and `run` (the
-//! preflight process), `supervisor` (the process that does it all), `table` (the daemon's side: starting, joining,
+//! Reading order: `log` (what is remembered), `lock` (who may run), `result` (the full answer), `guard`, `guarded` and
+//! `run` (the preflight process), `supervisor` (the process that does it all), `table` (the daemon's side: starting, joining,
 //! waiting), `lookup` (status and result), `answer` (what is answered). Liveness is judged by the lock, never by a process id.
 
 pub mod answer;
 pub mod cancel;
 pub mod guard;
+pub mod guarded;
 pub mod lock;
 pub mod log;
 pub mod lookup;

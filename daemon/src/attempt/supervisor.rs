@@ -30,9 +30,6 @@ use crate::solution::{preflight, signing, verdict};
 use crate::store::{self, FileKey};
 use crate::workflow;
 
-/// Which program checked, as the marker says.
-const SOURCE: &str = "preflight";
-
 /// What a supervisor is asked to do; sent through its stdin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -284,8 +281,8 @@ impl Attempt {
         if let Err(error) = signing::read_or_create_key(&key_path, self.clock.as_ref()) {
             return Outcome::failed(describe(&error), not_run());
         }
-        let program = match preflight::find(&self.environment, self.job.cwd.as_path()) {
-            Ok(program) => program,
+        let preflight = match preflight::find(&self.environment, self.job.cwd.as_path()) {
+            Ok(preflight) => preflight,
             Err(error) => return Outcome::failed(describe(&error), not_started(&describe(&error))),
         };
         let Some(stderr_log) = result::log_path(verdict_dir, &self.job.attempt_id) else {
@@ -295,7 +292,8 @@ impl Attempt {
             return Outcome::failed("the attempt was stopped before its checks began", not_run());
         }
         let request = PreflightRun {
-            program: Path::new(&program.path),
+            program: &preflight.program,
+            verb: preflight.kind.verb(),
             repo_path: self.job.repo_path.as_path(),
             cwd: self.job.cwd.as_path(),
             environment: &self.environment,
@@ -305,7 +303,7 @@ impl Attempt {
         let (payload, execution) = run::run(request, self.stop.clone()).await;
         let accepted = preflight::accept(&payload, &execution);
         let mut diagnostics = diagnostics::assess(payload, execution);
-        diagnostics.preflight = Some(program);
+        diagnostics.preflight = Some(preflight.described);
         let core = match accepted {
             Ok(core) => core,
             Err(error) => return Outcome::failed(error, diagnostics),
@@ -321,11 +319,11 @@ impl Attempt {
         }
         diagnostics.policy_files_changed = repository.policy_files_changed().await;
         diagnostics.workflow = workflow::evaluate(repository).await;
-        self.judge(core, &before.head, diagnostics)
+        self.judge(core, preflight.kind.source(), &before.head, diagnostics)
     }
 
     /// Makes the verdict: preflight's own, less what the workflow arm blocks.
-    fn judge(&self, mut core: preflight::Core, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
+    fn judge(&self, mut core: preflight::Core, source: &str, head: &CommitId, diagnostics: Diagnostics) -> Outcome {
         let blockers = diagnostics.workflow.iter().flat_map(|report| &report.blockers);
         core.blockers.extend(blockers.map(|blocker| blocker.message.clone()));
         core.ready &= diagnostics.workflow.as_ref().is_none_or(|report| report.complete && report.blockers.is_empty());
@@ -337,7 +335,7 @@ impl Attempt {
             confidence: core.confidence,
             blockers: core.blockers,
             timestamp: iso(self.clock.now()),
-            source: SOURCE.to_owned(),
+            source: source.to_owned(),
         };
         Outcome { class, verdict: Some(verdict), error: None, diagnostics }
     }

@@ -5,34 +5,69 @@
 
 use std::path::{Path, PathBuf};
 
-use grounding_proto::environment::{Environment, SOLUTION_PREFLIGHT_BIN};
+use grounding_proto::environment::SOLUTION_PREFLIGHT_BIN;
 use grounding_proto::solution::{Execution, PreflightProgram};
 use serde_json::Value;
 
 use super::diagnostics::{self, Payload};
 use crate::process::{self, ClientEnvironment};
 
-/// The command that installs the npm program for everybody.
-const INSTALL: &str = "npm install -g @lannguyensi/agent-preflight";
+/// The value of `SOLUTION_PREFLIGHT_BIN` that names the built-in battery.
+pub const BUILT_IN: &str = "builtin";
 
 /// No preflight program.
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
     /// The variable names something that can't be run.
-    #[error("{SOLUTION_PREFLIGHT_BIN} names {}, which is not an executable file; correct it or unset it", .0.display())]
-    NotExecutable(PathBuf),
-    /// Nothing is installed.
     #[error(
-        "no preflight program was found: {SOLUTION_PREFLIGHT_BIN} is not set, there is no `preflight` on PATH ({path}) \
-         and none at {}; install it with `{INSTALL}` or run `groundingctl demo`, which installs it privately",
-        private.display()
+        "{SOLUTION_PREFLIGHT_BIN} names {}, which is not an executable file; correct it, unset it, or set it to \
+         `{BUILT_IN}` for the built-in checks",
+        .0.display()
     )]
-    NotFound {
-        /// The PATH that was searched.
-        path: String,
-        /// The private folder's program.
-        private: PathBuf,
-    },
+    NotExecutable(PathBuf),
+    /// This very build can't be named, so its battery can't be started.
+    #[error("the built-in checks can't be started: the system does not name the running executable")]
+    NoExecutable(#[source] std::io::Error),
+}
+
+/// What checks a repository for a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preflight {
+    /// What starts it.
+    pub program: PathBuf,
+    /// Which it is.
+    pub kind: PreflightKind,
+    /// What is said of it beside the verdict.
+    pub described: PreflightProgram,
+}
+
+/// Whose checks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreflightKind {
+    /// Those of a program that somebody installed.
+    External,
+    /// Those of this build.
+    BuiltIn,
+}
+
+impl PreflightKind {
+    /// Returns the `source` of a verdict.
+    #[must_use]
+    pub fn source(self) -> &'static str {
+        match self {
+            Self::External => "preflight",
+            Self::BuiltIn => "preflight-builtin",
+        }
+    }
+
+    /// Returns the word between the program and `run`, if there is one.
+    #[must_use]
+    pub fn verb(self) -> Option<&'static str> {
+        match self {
+            Self::External => None,
+            Self::BuiltIn => Some("preflight"),
+        }
+    }
 }
 
 /// The part of an answer that a verdict is made of.
@@ -46,35 +81,47 @@ pub struct Core {
     pub blockers: Vec<String>,
 }
 
-/// Finds the program for a client: `SOLUTION_PREFLIGHT_BIN`, else `preflight` on its PATH, else the private folder.
+/// Finds the program for a client: `SOLUTION_PREFLIGHT_BIN`, else `preflight` on its PATH, else this very build.
 ///
 /// # Errors
-/// Names every place that was looked at and the command that installs it.
-pub fn find(environment: &ClientEnvironment, cwd: &Path) -> Result<PreflightProgram, PreflightError> {
-    let found = |path: PathBuf, found_by: &str| PreflightProgram {
-        version: version(&path),
-        path: path.display().to_string(),
+/// When the variable names what can't be run, or this build can't be started again.
+pub fn find(environment: &ClientEnvironment, cwd: &Path) -> Result<Preflight, PreflightError> {
+    let external = |program: PathBuf, found_by: &str| Preflight {
+        described: PreflightProgram {
+            version: version(&program),
+            path: program.display().to_string(),
+            found_by: found_by.to_owned(),
+        },
+        kind: PreflightKind::External,
+        program,
+    };
+    let Some(named) = environment.get(SOLUTION_PREFLIGHT_BIN) else {
+        return match environment.find_program("preflight") {
+            Some(program) => Ok(external(program, "PATH")),
+            None => built_in(BUILT_IN),
+        };
+    };
+    if named == BUILT_IN {
+        return built_in(SOLUTION_PREFLIGHT_BIN);
+    }
+    let bare = Path::new(named).components().count() == 1 && !named.as_encoded_bytes().contains(&b'/');
+    let program = if bare { named.to_str().and_then(|name| environment.find_program(name)) } else { None };
+    let program = program.unwrap_or_else(|| cwd.join(named));
+    if process::is_executable(&program) {
+        Ok(external(program, SOLUTION_PREFLIGHT_BIN))
+    } else {
+        Err(PreflightError::NotExecutable(program))
+    }
+}
+
+fn built_in(found_by: &str) -> Result<Preflight, PreflightError> {
+    let program = process::own_executable().map_err(PreflightError::NoExecutable)?;
+    let described = PreflightProgram {
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        path: program.canonicalize().unwrap_or_else(|_| program.clone()).display().to_string(),
         found_by: found_by.to_owned(),
     };
-    if let Some(named) = environment.get(SOLUTION_PREFLIGHT_BIN) {
-        let bare = Path::new(named).components().count() == 1 && !named.as_encoded_bytes().contains(&b'/');
-        let path = if bare { named.to_str().and_then(|name| environment.find_program(name)) } else { None };
-        let path = path.unwrap_or_else(|| cwd.join(named));
-        return if process::is_executable(&path) {
-            Ok(found(path, SOLUTION_PREFLIGHT_BIN))
-        } else {
-            Err(PreflightError::NotExecutable(path))
-        };
-    }
-    if let Some(path) = environment.find_program("preflight") {
-        return Ok(found(path, "PATH"));
-    }
-    let private = Environment::of_variables(environment.variables().to_vec()).private_preflight().unwrap_or_default();
-    if process::is_executable(&private) {
-        return Ok(found(private, "private folder"));
-    }
-    let path = environment.get("PATH").map_or_else(|| "unset".to_owned(), |path| path.display().to_string());
-    Err(PreflightError::NotFound { path, private })
+    Ok(Preflight { program, kind: PreflightKind::BuiltIn, described })
 }
 
 /// Returns the version of the npm package that the program belongs to.
@@ -164,23 +211,31 @@ mod tests {
     #[test]
     fn the_program_is_looked_up_in_order() {
         let dir = tempfile::tempdir().unwrap();
-        let (home, bin) = (dir.path().join("home"), dir.path().join("bin"));
-        let found = |pairs: &[(&str, &Path)]| find(&environment(pairs), dir.path()).map(|program| program.found_by);
+        let bin = dir.path().join("bin");
+        let found = |pairs: &[(&str, &Path)]| {
+            find(&environment(pairs), dir.path()).map(|found| (found.kind, found.described.found_by))
+        };
 
-        let nothing = found(&[("HOME", &home), ("PATH", &bin)]).unwrap_err().to_string();
-        for part in [SOLUTION_PREFLIGHT_BIN, bin.to_str().unwrap(), "preflight/node_modules", INSTALL] {
-            assert!(nothing.contains(part), "{part}: {nothing}");
-        }
-        executable(&home.join(".local/share/agent-grounding/preflight/node_modules/.bin/preflight"));
-        assert_eq!(found(&[("HOME", &home), ("PATH", &bin)]).unwrap(), "private folder");
+        assert_eq!(found(&[("PATH", &bin)]).unwrap(), (PreflightKind::BuiltIn, BUILT_IN.to_owned()));
         executable(&bin.join("preflight"));
-        assert_eq!(found(&[("HOME", &home), ("PATH", &bin)]).unwrap(), "PATH");
-        let named = [("PATH", bin.as_path()), (SOLUTION_PREFLIGHT_BIN, Path::new("preflight"))];
-        assert_eq!(found(&named).unwrap(), SOLUTION_PREFLIGHT_BIN);
-        let relative = [("PATH", bin.as_path()), (SOLUTION_PREFLIGHT_BIN, Path::new("bin/preflight"))];
-        assert_eq!(found(&relative).unwrap(), SOLUTION_PREFLIGHT_BIN);
+        assert_eq!(found(&[("PATH", &bin)]).unwrap(), (PreflightKind::External, "PATH".to_owned()));
+        for (named, kind) in [
+            ("preflight", PreflightKind::External),
+            ("bin/preflight", PreflightKind::External),
+            (BUILT_IN, PreflightKind::BuiltIn),
+        ] {
+            let pairs = [("PATH", bin.as_path()), (SOLUTION_PREFLIGHT_BIN, Path::new(named))];
+            assert_eq!(found(&pairs).unwrap(), (kind, SOLUTION_PREFLIGHT_BIN.to_owned()), "{named}");
+        }
         let wrong = [("PATH", bin.as_path()), (SOLUTION_PREFLIGHT_BIN, Path::new("/no/such"))];
         assert!(found(&wrong).unwrap_err().to_string().contains("/no/such"));
+    }
+
+    #[test]
+    fn the_built_in_battery_says_its_version_and_its_source() {
+        let found = find(&environment(&[]), Path::new("/")).unwrap();
+        assert_eq!(found.described.version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+        assert_eq!((found.kind.source(), found.kind.verb()), ("preflight-builtin", Some("preflight")));
     }
 
     #[test]

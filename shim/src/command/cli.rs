@@ -9,7 +9,7 @@ use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 
 use super::failure::CommandError;
-use super::{attempt, attempts, call, demo, gate, restart, socket_path, start, status, stop, verify};
+use super::{attempt, attempts, call, demo, gate, preflight, restart, socket_path, start, status, stop, verify};
 use crate::error::chain_of;
 use crate::output;
 
@@ -30,6 +30,7 @@ enum Command {
     Call(call::Call),
     Gate(gate::Gate),
     Verify(verify::Verify),
+    Preflight(preflight::Preflight),
     Attempts(attempts::Attempts),
     Attempt(attempt::Attempt),
     SocketPath(socket_path::SocketPath),
@@ -69,6 +70,7 @@ async fn run(command: Command, environment: Environment) -> Result<u8, CommandEr
         Command::Call(command) => command.run(environment).await,
         Command::Gate(command) => command.run(&environment),
         Command::Verify(command) => command.run(&environment),
+        Command::Preflight(command) => command.run(&environment),
         Command::Attempts(command) => command.run(environment).await,
         Command::Attempt(command) => command.run(environment).await,
         Command::SocketPath(command) => command.run(&environment),

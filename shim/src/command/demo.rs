@@ -1,12 +1,10 @@
 //! `groundingctl demo`: the whole system at work, on a stage of its own.
 //!
-//! `stage` makes and clears the temporary home and repository, `preflight` finds the checks, `host` speaks MCP to the
-//! real server, `script` is what happens. Nothing outside the temporary directory is touched, save for the private
-//! folder that `preflight` may install into.
+//! `stage` makes and clears the temporary home and repository, `host` speaks MCP to the real server, `script` is what
+//! happens. Nothing outside the temporary directory is touched.
 
 mod failure;
 mod host;
-mod preflight;
 mod script;
 mod stage;
 
@@ -23,6 +21,7 @@ use crate::{output, process};
 
 /// Show the whole system at work: a debug session, a checked solution, and a gate that notices a further commit.
 ///
+/// Needs git and a shell; without a `preflight` on PATH the built-in checks run, and the demonstration says which did.
 /// Runs in a temporary home and repository with a daemon of its own, and removes all of it at the end. Ends with an
 /// error at the first surprise.
 #[derive(Debug, clap::Args)]
@@ -34,9 +33,8 @@ impl Demo {
     /// # Errors
     /// At the first step that goes otherwise than it should.
     pub async fn run(self, environment: Environment) -> Result<u8, CommandError> {
-        let preflight = preflight::find(&environment).await?;
         let server = process::sibling(&environment, "grounding-mcp")?;
-        let stage = Stage::build(&environment, &preflight)?;
+        let stage = Stage::build(&environment)?;
         let played = tokio::select! {
             played = play(&stage, &server) => played,
             () = interrupted() => Err(DemoError::Interrupted),

@@ -12,6 +12,7 @@ pub mod attempts;
 pub mod call;
 pub mod demo;
 pub mod gate;
+pub mod preflight;
 pub mod restart;
 pub mod socket_path;
 pub mod start;

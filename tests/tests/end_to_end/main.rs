@@ -4,6 +4,7 @@
 mod answers;
 mod attempts;
 mod auto_start;
+mod battery;
 mod crash;
 mod lock_peers;
 mod many_clients;

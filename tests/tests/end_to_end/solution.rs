@@ -105,19 +105,3 @@ fn a_marker_that_was_changed_is_forged() {
     let denied = gate(&mut shim, &repository);
     assert_eq!((&denied["code"], &denied["verdict"]), (&json!("forged"), &Value::Null), "{denied}");
 }
-
-#[test]
-fn without_a_preflight_the_error_names_what_was_tried() {
-    let mut environment = TestEnvironment::new();
-    let path = environment.environment().get("PATH").expect("PATH is set").to_owned();
-    let without = std::env::split_paths(&path).filter(|directory| !directory.join("preflight").exists());
-    environment.set("PATH", std::env::join_paths(without).expect("directories of a PATH"));
-    let repository = environment.repository("repo");
-    let mut shim = environment.shim();
-    let evaluated = evaluate(&mut shim, &repository);
-    assert_eq!(evaluated["status"], "failed", "{evaluated}");
-    let error = evaluated["error"].as_str().expect("an error");
-    for tried in ["SOLUTION_PREFLIGHT_BIN", "PATH", ".local/share/agent-grounding/preflight", "npm"] {
-        assert!(error.contains(tried), "no {tried} in: {error}");
-    }
-}

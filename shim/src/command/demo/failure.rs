@@ -1,7 +1,6 @@
 //! What can go wrong in a demonstration.
 
 use std::io;
-use std::path::PathBuf;
 
 use super::super::failure::CommandError;
 
@@ -37,15 +36,6 @@ pub enum DemoError {
     /// A program of the preparation failed.
     #[error(transparent)]
     Program(#[from] crate::process::RunError),
-    /// There are no checks to run.
-    #[error(
-        "there is no preflight to run: SOLUTION_PREFLIGHT_BIN is not set, `preflight` is not on PATH, {} does not exist, and there is no npm on PATH to install it; run `npm install --global @lannguyensi/agent-preflight`",
-        private.display()
-    )]
-    NoPreflight {
-        /// Where a private one would be.
-        private: PathBuf,
-    },
     /// The daemon can't be ended.
     #[error("can't end the daemon of the demonstration")]
     Daemon(#[source] Box<CommandError>),

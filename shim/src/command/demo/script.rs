@@ -58,24 +58,24 @@ async fn open(host: &mut Host) -> Result<(), DemoError> {
 
 async fn debug(host: &mut Host) -> Result<String, DemoError> {
     let step = Step::begin("grounding_start");
-    let problem = "Visitors are greeted with \"Hello, undefined!\" since the last release.";
+    let problem = "Visitors are greeted with \"Hello, !\" since the last release.";
     let answer = host.tool("grounding_start", json!({ "keyword": "greeting-service", "problem": problem })).await?;
     step.expect("a session", &answer, |answer| answer["sessionId"].is_string())?;
     let session = text(&answer["sessionId"]).to_owned();
     step.end(&format!("session {session}, phase {}", text(&answer["currentPhase"])))?;
 
     let step = Step::begin("ledger_add (fact)");
-    let fact = json!({ "sessionId": session, "type": "fact", "confidence": "high", "source": "src/greeting.js:4",
-        "content": "greetVisitor puts the name it is given into the greeting, whatever it is." });
+    let fact = json!({ "sessionId": session, "type": "fact", "confidence": "high", "source": "src/greeting.sh:4",
+        "content": "greet_visitor puts the name it is given into the greeting, whatever it is." });
     let answer = host.tool("ledger_add", fact).await?;
     step.expect("the stored entry", &answer, |answer| answer["id"].is_i64() && answer["type"] == "fact")?;
     step.end(&format!("entry {}", answer["id"]))?;
 
     let step = Step::begin("hypothesis_record (two rivals)");
     let record = |text, checks| json!({ "sessionId": session, "text": text, "requiredChecks": checks });
-    let callers = record("A caller passes no name.", json!(["read every caller of greetVisitor"]));
+    let callers = record("A caller passes no name.", json!(["read every caller of greet_visitor"]));
     let callers = step.hypothesis(&host.tool("hypothesis_record", callers).await?, "unverified")?;
-    let template = record("The template names the wrong variable.", json!([]));
+    let template = record("The template takes the wrong parameter.", json!([]));
     let template = step.hypothesis(&host.tool("hypothesis_record", template).await?, "unverified")?;
     step.end("both alive")?;
 
@@ -99,10 +99,10 @@ async fn debug(host: &mut Host) -> Result<String, DemoError> {
 /// Rejects one hypothesis, supports the other, and walks through the phases.
 async fn settle(host: &mut Host, session: &str, callers: &str, template: &str) -> Result<(), DemoError> {
     let step = Step::begin("hypothesis_reject");
-    let why = "The template names `name`, which is the parameter.";
+    let why = "The template takes `$1`, which is the name it is given.";
     let reject = json!({ "sessionId": session, "hypothesisId": template, "reason": why });
     step.hypothesis(&host.tool("hypothesis_reject", reject).await?, "rejected")?;
-    let entry = json!({ "sessionId": session, "type": "rejected", "content": why, "source": "src/greeting.js:4" });
+    let entry = json!({ "sessionId": session, "type": "rejected", "content": why, "source": "src/greeting.sh:4" });
     let answer = host.tool("ledger_add", entry).await?;
     step.expect("the stored entry", &answer, |answer| answer["type"] == "rejected")?;
     step.end("the template is ruled out, and recorded as such")?;
@@ -136,7 +136,7 @@ async fn settle(host: &mut Host, session: &str, callers: &str, template: &str) -
 }
 
 async fn remember(host: &mut Host) -> Result<(), DemoError> {
-    for (value, exists) in [("greetVisitor", true), ("greetGuest", false)] {
+    for (value, exists) in [("greet_visitor", true), ("greet_guest", false)] {
         let step = Step::begin(&format!("verify_memory_reference {value}"));
         let answer = host.tool("verify_memory_reference", json!({ "kind": "symbol", "value": value })).await?;
         let expected = if exists { "the symbol to exist" } else { "the symbol not to exist" };
@@ -158,7 +158,13 @@ async fn evaluate(stage: &Stage, host: &mut Host) -> Result<(), DemoError> {
     let head = stage.git(&["rev-parse", "HEAD"]).await?;
     step.expect("a verdict of HEAD", &answer, |answer| answer["verdict"]["head"] == head.trim())?;
     let confidence = &answer["verdict"]["confidence"];
-    step.end(&format!("ready at {}, confidence {confidence}, after {polls} polls", short(head.trim())))
+    let preflight = &answer["diagnostics"]["preflight"];
+    let which = match text(&answer["verdict"]["source"]) {
+        "preflight-builtin" => "the built-in checks",
+        _ => text(&preflight["path"]),
+    };
+    let version = text(&preflight["version"]);
+    step.end(&format!("ready at {}, confidence {confidence}, by {which} {version}, {polls} polls", short(head.trim())))
 }
 
 /// Evaluates, polls while the checks run, and returns the answer that holds the verdict, and the number of polls.

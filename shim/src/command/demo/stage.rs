@@ -31,16 +31,13 @@ const MAX_DIRECTORY_BYTES: usize = 60;
 const END: Duration = Duration::from_secs(15);
 
 /// What the first commit, on main, holds.
-const BASE: &[(&str, &str)] =
-    &[("README.md", "# greeting\n\nGreets visitors by name.\n"), (".gitignore", ".preflight-logs/\nnode_modules/\n")];
+const BASE: &[(&str, &str)] = &[("README.md", "# greeting\n\nGreets visitors by name.\n")];
 
-/// What the branch adds. The audit is off because there are no dependencies and the demonstration needs no network.
+/// What the branch adds. Its checks need a shell and nothing else; without dependencies there is nothing to audit.
 const CHANGE: &[(&str, &str)] = &[
-    ("package.json", include_str!("package.json.txt")),
-    ("package-lock.json", include_str!("package-lock.json.txt")),
-    (".preflight.json", "{\n  \"checks\": { \"audit\": false }\n}\n"),
-    ("src/greeting.js", include_str!("greeting.js.txt")),
-    ("tests/greeting.test.js", include_str!("greeting.test.js.txt")),
+    (".preflight.json", include_str!("preflight.json.txt")),
+    ("src/greeting.sh", include_str!("greeting.sh.txt")),
+    ("tests/greeting_test.sh", include_str!("greeting_test.sh.txt")),
 ];
 
 /// The stage.
@@ -54,7 +51,7 @@ impl Stage {
     ///
     /// # Errors
     /// When the directory can't be made.
-    pub(super) fn build(environment: &Environment, preflight: &Path) -> Result<Self, DemoError> {
+    pub(super) fn build(environment: &Environment) -> Result<Self, DemoError> {
         let make = |parent: &Path| tempfile::Builder::new().prefix("grounding-").tempdir_in(parent);
         let parent = std::env::temp_dir();
         let parent = if parent.as_os_str().len() > MAX_DIRECTORY_BYTES { Path::new("/tmp").into() } else { parent };
@@ -64,7 +61,9 @@ impl Stage {
         let mut set = |name: &str, value: &OsStr| variables.push((name.into(), value.into()));
         set("HOME", directory.path().join("home").as_os_str());
         set(GROUNDING_STATE_DIR, directory.path().join("state").as_os_str());
-        set(SOLUTION_PREFLIGHT_BIN, preflight.as_os_str());
+        if let Some(named) = environment.get(SOLUTION_PREFLIGHT_BIN) {
+            set(SOLUTION_PREFLIGHT_BIN, &absolute(named));
+        }
         // Short bounds, so that the demonstration shows a call that does not wait and the polls after it.
         set("GROUNDING_ATTEMPT_WAIT_MS", OsStr::new("300"));
         set("GROUNDING_ATTEMPT_POLL_MS", OsStr::new("400"));
@@ -135,6 +134,13 @@ impl Stage {
         let path = self.directory.path().to_owned();
         self.directory.close().map_err(DemoError::io(format!("remove {}", path.display())))
     }
+}
+
+/// A path is taken from where the user is, who is not on the stage; a bare name is looked up on PATH.
+fn absolute(named: &OsStr) -> OsString {
+    let bare = Path::new(named).components().count() == 1;
+    let absolute = if bare { None } else { std::path::absolute(named).ok() };
+    absolute.map_or_else(|| named.to_owned(), PathBuf::into_os_string)
 }
 
 fn is_foreign(name: &OsStr) -> bool {

@@ -1,0 +1,114 @@
+//! Which files and commits are the branch's own, as git tells it. Only reads.
+
+use crate::solution::repository::{CommitId, Repository, RepositoryError};
+
+/// The branch, and where it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// Its name; nothing when HEAD is detached.
+    pub name: Option<String>,
+    /// The commit it began at; nothing when git can't tell.
+    pub base: Option<CommitId>,
+}
+
+/// The files of a working tree, relative to its root, as git would take them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Files {
+    /// All that git does not ignore.
+    pub all: Vec<String>,
+    /// Those that the branch or the working tree changed; nothing when git can't tell where the branch began.
+    pub changed: Option<Vec<String>>,
+    /// Those that the last commit or the working tree changed.
+    pub recent: Vec<String>,
+}
+
+/// Returns the branch that is checked out.
+///
+/// # Errors
+/// When git can't be run.
+pub async fn branch(repository: &Repository, protected: &[String]) -> Result<Branch, RepositoryError> {
+    let named = repository.git(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await?;
+    let name = (named.code == Some(0)).then(|| String::from_utf8_lossy(&named.stdout).trim().to_owned());
+    let mut base = repository.fork_point().await?;
+    if base.is_none() {
+        base = local_fork_point(repository, protected, name.as_deref()).await?;
+    }
+    Ok(Branch { name, base })
+}
+
+/// Without a remote default branch, a local protected one is what the branch began at.
+async fn local_fork_point(
+    repository: &Repository,
+    protected: &[String],
+    current: Option<&str>,
+) -> Result<Option<CommitId>, RepositoryError> {
+    for branch in protected.iter().filter(|branch| Some(branch.as_str()) != current) {
+        let tip = format!("refs/heads/{branch}^{{commit}}");
+        let found = repository.git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &tip]).await?;
+        if found.code == Some(0) {
+            let tip = String::from_utf8_lossy(&found.stdout);
+            let base = repository.git(&["merge-base", "HEAD", tip.trim()]).await?;
+            if let Some(base) = CommitId::parse(String::from_utf8_lossy(&base.stdout).trim()) {
+                return Ok(Some(base));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Lists the files. `repository` must be at the root of the working tree.
+///
+/// # Errors
+/// When git can't be run or fails.
+pub async fn files(repository: &Repository, branch: &Branch) -> Result<Files, RepositoryError> {
+    let all = names(repository, &["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).await?;
+    let untracked = names(repository, &["ls-files", "-z", "--others", "--exclude-standard"]).await?;
+    let with_untracked = |mut changed: Vec<String>| {
+        changed.extend(untracked.iter().cloned());
+        sorted(changed)
+    };
+    let changed = match &branch.base {
+        Some(base) => Some(with_untracked(since(repository, base.as_str()).await?)),
+        None => None,
+    };
+    let recent = match since(repository, "HEAD^").await {
+        Ok(recent) => with_untracked(recent),
+        // The first commit brought all of it.
+        Err(_) => all.clone(),
+    };
+    Ok(Files { all: sorted(all), changed, recent })
+}
+
+async fn since(repository: &Repository, commit: &str) -> Result<Vec<String>, RepositoryError> {
+    let arguments = [
+        "diff",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-renames",
+        "--name-only",
+        "--diff-filter=d",
+        "-z",
+        commit,
+        "--",
+    ];
+    names(repository, &arguments).await
+}
+
+async fn names(repository: &Repository, arguments: &[&str]) -> Result<Vec<String>, RepositoryError> {
+    let listed = repository.git(arguments).await?;
+    let unreadable = |message: String| RepositoryError::Unreadable { path: repository.path().to_owned(), message };
+    if listed.truncated {
+        return Err(unreadable("it holds too many files to list".to_owned()));
+    }
+    if listed.code != Some(0) {
+        return Err(unreadable(String::from_utf8_lossy(&listed.stderr).trim().replace('\n', " ")));
+    }
+    let names = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort_unstable();
+    names.dedup();
+    names
+}

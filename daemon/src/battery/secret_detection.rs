@@ -1,0 +1,159 @@
+//! secret-detection: no file that the branch changed holds what looks like a secret.
+//!
+//! Only regular files below the root are read, in bounded memory, never through a symlink. A secret itself is in no
+//! message: a place and a rule name it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::glob::PathList;
+use super::read::{Content, read};
+use super::report::{Kind, Outcome, Status};
+use super::secret_rules::{self, Hit};
+
+const NAME: &str = "secret-detection";
+/// Largest file that is searched, in bytes.
+const MOST_BYTES: u64 = 8 * 1024 * 1024;
+/// How far a NUL byte is looked for, in bytes.
+const PROBE: usize = 8 * 1024;
+/// Most places that are listed.
+const MOST_LISTED: usize = 30;
+
+/// What became of the files.
+#[derive(Debug, Default)]
+struct Tally {
+    hits: Vec<(String, Hit)>,
+    searched: usize,
+    binary: usize,
+    huge: usize,
+    unreadable: usize,
+}
+
+/// What became of one file.
+enum Looked {
+    Searched(Vec<Hit>),
+    Binary,
+    Huge,
+    Unreadable,
+    /// A symlink, a submodule, a pipe, or gone.
+    Nothing,
+}
+
+/// Searches files, given relative to the root, on all cores.
+#[must_use]
+pub fn check(root: &Path, files: &[String], allowed: &PathList) -> Outcome {
+    let (next, tally) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
+    let work = || {
+        let mut buffer = Vec::new();
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if allowed.holds(file) {
+                continue;
+            }
+            let looked = look(&root.join(file), &mut buffer);
+            let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+            match looked {
+                Looked::Searched(hits) => {
+                    tally.searched += 1;
+                    let hits = hits.into_iter().filter(|hit| !allowed.holds_line(file, hit.line));
+                    tally.hits.extend(hits.map(|hit| (file.clone(), hit)));
+                }
+                Looked::Binary => tally.binary += 1,
+                Looked::Huge => tally.huge += 1,
+                Looked::Unreadable => tally.unreadable += 1,
+                Looked::Nothing => {}
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 1..cores.min(files.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    outcome(tally.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn outcome(mut tally: Tally) -> Outcome {
+    tally.hits.sort();
+    let mut details: Vec<_> =
+        tally.hits.iter().take(MOST_LISTED).map(|(file, hit)| format!("{file}:{} {}", hit.line, hit.rule)).collect();
+    if tally.hits.len() > MOST_LISTED {
+        details.push(format!("and {} more", tally.hits.len() - MOST_LISTED));
+    }
+    details.push(format!(
+        "{} files searched; passed over: {} binary, {} over {} MiB",
+        tally.searched,
+        tally.binary,
+        tally.huge,
+        MOST_BYTES >> 20
+    ));
+    let mut outcome = match tally.hits.len() {
+        0 => Outcome::pass(NAME, Kind::SecretDetection),
+        count => {
+            let what = if count == 1 { "1 place looks".to_owned() } else { format!("{count} places look") };
+            let message =
+                format!("{what} like a secret; remove and revoke it, or name a reviewed place in secretAllowlist");
+            Outcome::new(NAME, Kind::SecretDetection, Status::Fail, Some(message))
+        }
+    };
+    outcome.check.details = details;
+    if tally.huge > 0 {
+        outcome.limitations.push(format!("{NAME} passed over {} files over {} MiB", tally.huge, MOST_BYTES >> 20));
+    }
+    if tally.unreadable > 0 {
+        outcome.limitations.push(format!("{NAME} could not read {} files", tally.unreadable));
+    }
+    outcome
+}
+
+fn look(path: &Path, buffer: &mut Vec<u8>) -> Looked {
+    match read(path, MOST_BYTES, buffer) {
+        Ok(Content::Whole) => {
+            let probe = &buffer[..buffer.len().min(PROBE)];
+            if memchr::memchr(0, probe).is_some() {
+                Looked::Binary
+            } else {
+                Looked::Searched(secret_rules::scan(buffer))
+            }
+        }
+        Ok(Content::TooLarge) => Looked::Huge,
+        Ok(Content::NoFile) => Looked::Nothing,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Looked::Nothing,
+        Err(_) => Looked::Unreadable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_named_and_allowed_ones_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = format!("x = '{}{}'\n", "ghp_", "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5");
+        for name in ["a.py", "b.py", "c.py"] {
+            std::fs::write(dir.path().join(name), format!("\n{secret}")).unwrap();
+        }
+        std::fs::write(dir.path().join("d.bin"), format!("\0{secret}")).unwrap();
+        std::fs::write(dir.path().join("e.txt"), "nothing").unwrap();
+        std::os::unix::fs::symlink("a.py", dir.path().join("link")).unwrap();
+        let files = ["a.py", "b.py", "c.py", "d.bin", "e.txt", "link", "gone", "."].map(str::to_owned);
+        let (allowed, _) = PathList::parse(&["a.py:2".to_owned(), "b.*".to_owned()]);
+        let outcome = check(dir.path(), &files, &allowed);
+        assert_eq!(outcome.check.status, Status::Fail);
+        assert_eq!(outcome.check.details[0], "c.py:2 github-token");
+        assert!(outcome.check.details[1].starts_with("3 files searched; passed over: 1 binary, 0"), "{outcome:?}");
+        assert!(!format!("{outcome:?}").contains("aB3dE5"));
+    }
+
+    #[test]
+    fn a_huge_file_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::File::create(dir.path().join("huge")).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        let outcome = check(dir.path(), &["huge".to_owned()], &PathList::parse(&[]).0);
+        assert_eq!(outcome.check.status, Status::Pass);
+        assert!(outcome.limitations[0].contains("1 files over"), "{outcome:?}");
+    }
+}
