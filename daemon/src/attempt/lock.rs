@@ -592,6 +592,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
     fn an_anchor_that_is_a_pipe_holds_nobody_up() {
         let place = Place::new();
         let anchor = place.dir.path().join("t.attempt-lock");
