@@ -300,6 +300,17 @@ pub(super) mod tests {
         planned.iter().map(shown).collect()
     }
 
+    /// Returns the commands that a check plans for a project of these files, as `commands` shows them.
+    pub(in crate::battery) fn planned_by(
+        plan: fn(&Project<'_>, &Ecosystem) -> Vec<Planned>,
+        files: &[(&str, &str)],
+        programs: &[&str],
+    ) -> Vec<String> {
+        with_project(files, programs, |project| {
+            commands(&project.ecosystems().iter().flat_map(|it| plan(project, it)).collect::<Vec<_>>())
+        })
+    }
+
     #[test]
     fn ecosystems_are_told_by_their_files() {
         let found = |files: &[(&str, &str)]| with_project(files, &[], |project| project.ecosystems());

@@ -74,13 +74,11 @@ fn is_test(file: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::project::tests::{commands, with_project};
+    use super::super::project::tests::planned_by;
     use super::*;
 
     fn planned(files: &[(&str, &str)], programs: &[&str]) -> Vec<String> {
-        with_project(files, programs, |project| {
-            commands(&project.ecosystems().iter().flat_map(|it| plan(project, it)).collect::<Vec<_>>())
-        })
+        planned_by(plan, files, programs)
     }
 
     #[test]

@@ -14,9 +14,16 @@ use crate::process;
 /// Exit code 0: allowed; 1: denied.
 #[derive(Debug, clap::Args)]
 pub struct Gate {
+    #[command(flatten)]
+    question: VerdictQuestion,
+}
+
+/// Which verdict a command asks the daemon's executable about.
+#[derive(Debug, clap::Args)]
+pub struct VerdictQuestion {
     /// The id that was evaluated.
     id: OsString,
-    /// The repository whose HEAD counts; default: the working directory.
+    /// The repository whose HEAD the verdict is compared with; default: the working directory.
     #[arg(long, value_name = "PATH")]
     repo: Option<PathBuf>,
     /// Print JSON.
@@ -30,7 +37,17 @@ impl Gate {
     /// # Errors
     /// When that can't be run.
     pub fn run(self, environment: &Environment) -> Result<u8, CommandError> {
-        let mut arguments = vec!["gate".into()];
+        self.question.ask(environment, "gate")
+    }
+}
+
+impl VerdictQuestion {
+    /// Becomes the daemon's command of that name.
+    ///
+    /// # Errors
+    /// When that can't be run.
+    pub fn ask(self, environment: &Environment, command: &str) -> Result<u8, CommandError> {
+        let mut arguments = vec![command.into()];
         if let Some(repo) = self.repo {
             arguments.extend(["--repo".into(), repo.into_os_string()]);
         }

@@ -1,12 +1,9 @@
 //! `groundingctl verify`.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
 use grounding_proto::environment::Environment;
 
 use super::failure::CommandError;
-use super::gate::become_daemon;
+use super::gate::VerdictQuestion;
 
 /// Check the signature of an id's verdict and tell how it relates to HEAD now; works without a running daemon.
 ///
@@ -14,14 +11,8 @@ use super::gate::become_daemon;
 /// ready or of another commit is told and exits 0 all the same: whether it allows anything is `gate`'s to say.
 #[derive(Debug, clap::Args)]
 pub struct Verify {
-    /// The id that was evaluated.
-    id: OsString,
-    /// The repository whose HEAD is told; default: the working directory.
-    #[arg(long, value_name = "PATH")]
-    repo: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    question: VerdictQuestion,
 }
 
 impl Verify {
@@ -30,14 +21,6 @@ impl Verify {
     /// # Errors
     /// When that can't be run.
     pub fn run(self, environment: &Environment) -> Result<u8, CommandError> {
-        let mut arguments = vec!["verify".into()];
-        if let Some(repo) = self.repo {
-            arguments.extend(["--repo".into(), repo.into_os_string()]);
-        }
-        if self.json {
-            arguments.push("--json".into());
-        }
-        arguments.extend(["--".into(), self.id]);
-        become_daemon(environment, &arguments)
+        self.question.ask(environment, "verify")
     }
 }
