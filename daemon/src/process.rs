@@ -4,13 +4,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use grounding_proto::environment;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Variables that would point git at another repository than the one asked about: what `git rev-parse
@@ -62,8 +62,7 @@ impl ClientEnvironment {
     /// Returns the value of a variable; a blank one counts as unset.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        let (_, value) = self.0.iter().find(|(candidate, _)| candidate == name)?;
-        value.to_str().is_none_or(|text| !text.trim().is_empty()).then_some(value)
+        environment::lookup(&self.0, name)
     }
 
     /// Returns all variables.
@@ -75,15 +74,8 @@ impl ClientEnvironment {
     /// Finds an executable file of that name on this environment's PATH; empty and relative entries are passed over.
     #[must_use]
     pub fn find_program(&self, name: &str) -> Option<PathBuf> {
-        let directories = std::env::split_paths(self.get("PATH")?).filter(|dir| dir.is_absolute());
-        directories.map(|dir| dir.join(name)).find(|path| is_executable(path))
+        environment::find_program(self.get("PATH")?, name)
     }
-}
-
-/// Returns whether the path is a file that someone may execute.
-#[must_use]
-pub fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// Returns a command that inherits nothing: the given environment, no stdin, output thrown away.

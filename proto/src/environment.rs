@@ -1,10 +1,11 @@
 //! The environment of a process, and what follows from it: home and state directory, the socket path, storage
-//! roots and settings (SPEC 2 and 6, DESIGN 2).
+//! roots, settings and the programs on PATH (SPEC 2 and 6, DESIGN 2).
 //!
 //! The only module of the workspace that reads environment variables. It never creates a file or directory; it looks
-//! whether the harness directories exist, because their default depends on it.
+//! whether the harness directories exist, because their default depends on it, and whether a program does.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::wire::{OsText, Root, Roots, Settings};
@@ -240,10 +241,25 @@ impl Environment {
     }
 }
 
-fn lookup<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+/// Returns the value of a variable among these; a blank one counts as unset.
+#[must_use]
+pub fn lookup<'a>(variables: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     let (_, value) = variables.iter().find(|(candidate, _)| candidate == name)?;
     let blank = value.to_str().is_some_and(|text| text.trim().is_empty());
     (!blank).then_some(value.as_os_str())
+}
+
+/// Finds an executable file of that name in the directories of a PATH; empty and relative entries are passed over.
+#[must_use]
+pub fn find_program(path_value: &OsStr, name: &str) -> Option<PathBuf> {
+    let directories = std::env::split_paths(path_value).filter(|directory| directory.is_absolute());
+    directories.map(|directory| directory.join(name)).find(|path| is_executable(path))
+}
+
+/// Returns whether the path is a file that someone may execute.
+#[must_use]
+pub fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 fn absolute_home(variables: &[(OsString, OsString)]) -> Option<PathBuf> {

@@ -1,11 +1,10 @@
 //! Child processes: the one module of the clients that makes a command, and where the daemon's executable is found.
 
 use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use grounding_proto::environment::Environment;
+use grounding_proto::environment::{Environment, find_program, is_executable};
 
 /// The daemon's executable.
 pub const DAEMON: &str = "groundingd";
@@ -28,20 +27,8 @@ pub fn sibling(environment: &Environment, name: &str) -> Result<PathBuf, Program
     let client = std::env::current_exe().and_then(std::fs::canonicalize).or_else(|_| std::env::current_exe());
     let client = client.unwrap_or_default();
     let beside = client.parent().map(|directory| directory.join(name)).filter(|path| is_executable(path));
-    beside.or_else(|| on_path(environment, name)).ok_or(ProgramNotFound { name: name.to_owned(), client })
-}
-
-/// Finds an executable file of that name on PATH; empty and relative entries are passed over.
-#[must_use]
-pub fn on_path(environment: &Environment, name: &str) -> Option<PathBuf> {
-    let directories = std::env::split_paths(environment.get("PATH")?).filter(|directory| directory.is_absolute());
-    directories.map(|directory| directory.join(name)).find(|path| is_executable(path))
-}
-
-/// Returns whether the path is a file that someone may execute.
-#[must_use]
-pub fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    let found = beside.or_else(|| find_program(environment.get("PATH")?, name));
+    found.ok_or(ProgramNotFound { name: name.to_owned(), client })
 }
 
 /// Returns the command that starts the daemon: its stdout is the readiness pipe, nothing else is shared with it.

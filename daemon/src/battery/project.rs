@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use grounding_proto::environment::is_executable;
 use serde_json::Value;
 
 use super::read::{Content, read};
 use super::report::{Kind, Outcome};
 use super::step::{Judge, Planned, Step, by_exit};
-use crate::process::{self, ClientEnvironment};
+use crate::process::ClientEnvironment;
 
 /// Largest manifest that is read, in bytes.
 const MOST_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
@@ -188,7 +189,7 @@ impl Project<'_> {
     #[must_use]
     pub fn python_tool(&self, program: &str) -> Option<String> {
         let private = [".venv", "venv"].map(|venv| format!("{venv}/bin/{program}"));
-        let private = private.into_iter().find(|path| process::is_executable(&self.directory.join(path)));
+        let private = private.into_iter().find(|path| is_executable(&self.directory.join(path)));
         private.or_else(|| self.finds(program).then(|| program.to_owned()))
     }
 
@@ -198,7 +199,7 @@ impl Project<'_> {
         let mut prefix = String::new();
         for directory in self.directory.ancestors().take_while(|directory| directory.starts_with(self.root)) {
             let path = format!("node_modules/.bin/{program}");
-            if process::is_executable(&directory.join(&path)) {
+            if is_executable(&directory.join(&path)) {
                 return Some(format!("{prefix}{path}"));
             }
             prefix.push_str("../");

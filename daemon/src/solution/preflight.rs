@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grounding_proto::environment::SOLUTION_PREFLIGHT_BIN;
+use grounding_proto::environment::{SOLUTION_PREFLIGHT_BIN, is_executable};
 use grounding_proto::solution::{Execution, PreflightProgram};
 use serde_json::Value;
 
@@ -107,7 +107,7 @@ pub fn find(environment: &ClientEnvironment, cwd: &Path) -> Result<Preflight, Pr
     let bare = Path::new(named).components().count() == 1 && !named.as_encoded_bytes().contains(&b'/');
     let program = if bare { named.to_str().and_then(|name| environment.find_program(name)) } else { None };
     let program = program.unwrap_or_else(|| cwd.join(named));
-    if process::is_executable(&program) {
+    if is_executable(&program) {
         Ok(external(program, SOLUTION_PREFLIGHT_BIN))
     } else {
         Err(PreflightError::NotExecutable(program))
