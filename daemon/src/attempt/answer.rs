@@ -9,7 +9,7 @@ use grounding_proto::wire::Settings;
 use serde::Serialize;
 
 use super::result::{self, AttemptResult};
-use super::supervisor::not_run;
+use crate::solution::diagnostics::not_run;
 
 /// Largest answer, in bytes of JSON.
 const MOST_BYTES: usize = 256 * 1024;

@@ -9,9 +9,8 @@ use grounding_proto::solution::AttemptStatus;
 use grounding_proto::wire::{AttemptRow, Settings};
 
 use super::lock::{HeldBy, Holder, LockError};
-use super::table::Place;
+use super::place::Place;
 use crate::clock::SystemClock;
-use crate::store::FileKey;
 
 /// An attempt that can't be cancelled.
 #[derive(Debug, thiserror::Error)]
@@ -38,8 +37,7 @@ pub fn cancel(verdict_dir: &Path, row: &AttemptRow, settings: &Settings) -> Resu
     if row.status != AttemptStatus::Running {
         return Err(CancelError::NotRunning);
     }
-    let key = FileKey::of(&row.id).ok_or(CancelError::NotRunning)?;
-    let place = Place { verdict_dir: verdict_dir.to_owned(), key };
+    let place = Place::of(verdict_dir, &row.id).ok_or(CancelError::NotRunning)?;
     let holder = holder_of(&place, &row.attempt_id, settings)?;
     let pinned = signal::pin(holder.pid).map_err(CancelError::Signal)?;
     let again = holder_of(&place, &row.attempt_id, settings)?;

@@ -17,9 +17,10 @@ use rustix::fs::{AtFlags, CWD, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::place::Place;
 use crate::clock::{Clock, SharedClock};
 use crate::json;
-use crate::store::{self, FileKey, StoreError};
+use crate::store::{self, StoreError};
 
 const LARGEST_RECORD_BYTES: u64 = 64 * 1024;
 const SHORTEST_STALE: Duration = Duration::from_secs(2);
@@ -118,11 +119,11 @@ pub enum Compromised {
 impl LockPlace {
     /// Returns the lock of an id; a stale time under 2 s counts as 2 s, as in the library other programs use.
     #[must_use]
-    pub fn new(verdict_dir: &Path, key: &FileKey, stale: Duration) -> Self {
+    pub fn new(place: &Place, stale: Duration) -> Self {
         Self {
-            anchor: key.path_in(verdict_dir, ".attempt-lock"),
-            dir: key.path_in(verdict_dir, ".attempt-lock.lock"),
-            fresh: key.path_in(verdict_dir, ".attempt-lock.new"),
+            anchor: place.anchor(),
+            dir: place.lock_dir(),
+            fresh: place.fresh_lock_dir(),
             stale: stale.max(SHORTEST_STALE),
         }
     }
@@ -381,7 +382,7 @@ mod tests {
     impl Place {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let place = LockPlace::new(dir.path(), &FileKey::of("t").unwrap(), STALE);
+            let place = LockPlace::new(&super::Place::of(dir.path(), "t").unwrap(), STALE);
             Self { dir, place, clock: ManualClock::at("2026-01-01T12:00:00Z") }
         }
 

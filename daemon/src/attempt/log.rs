@@ -299,6 +299,20 @@ pub fn compact(path: &Path, prune: &HashSet<String>, now: Timestamp) -> Result<(
     store::replace(path, compacted.as_bytes())
 }
 
+/// Appends reconciled-unknown for every attempt of an id that still reads running. The caller holds the lock.
+///
+/// # Errors
+/// When the log can't be read or written.
+pub fn reconcile(log_path: &Path, id: &str, now: String) -> Result<(), StoreError> {
+    let log = Log::read(log_path)?;
+    for attempt in log.running(id) {
+        let attempt_id = attempt.attempt_id.clone();
+        let record = Record::ReconciledUnknown { attempt_id, id: id.to_owned(), reconciled_at: now.clone() };
+        append(log_path, &record)?;
+    }
+    Ok(())
+}
+
 fn parse_line(line: &[u8]) -> Option<(String, String, String, Value)> {
     let text = std::str::from_utf8(line).ok()?.trim();
     let parsed = serde_json::from_str(text).or_else(|error| match surrogates::replace(text, |_| '\u{FFFD}') {

@@ -14,13 +14,13 @@ use grounding_proto::wire::{AttemptRow, Settings};
 
 use super::answer;
 use super::lock::{Acquired, HeldBy, Holder, HolderKind, LockError};
-use super::log::{Attempt, Log};
+use super::log::{Attempt, Log, reconcile};
+use super::place::Place;
 use super::result;
-use super::supervisor::reconcile;
-use super::table::{Attempts, Live, Place};
+use super::table::{Attempts, Live};
 use crate::clock::iso;
 use crate::error::describe;
-use crate::store::{FileKey, StoreError};
+use crate::store::StoreError;
 
 /// Most attempts of a list.
 const MOST_ROWS: usize = 1_000;
@@ -145,8 +145,8 @@ pub fn result(attempts: &Attempts, request: &LookupRequest) -> Result<SolutionRe
     }
     let terminal =
         attempt.terminal.as_ref().filter(|_| attempt.outcome_class().is_some() && attempt.tombstone.is_none());
-    let marker_present = FileKey::of(&request.id)
-        .is_some_and(|key| key.path_in(&request.verdict_dir, ".json").symlink_metadata().is_ok());
+    let marker_present =
+        Place::of(&request.verdict_dir, &request.id).is_some_and(|place| place.marker().symlink_metadata().is_ok());
     let mut found = SolutionResultAnswer {
         marker_present: Some(marker_present),
         outcome_class: attempt.outcome_class(),
@@ -278,8 +278,7 @@ fn places(verdict_dir: &Path) -> Result<Vec<Place>, LookupError> {
         Err(error) => return Err(StoreError::io("read", verdict_dir)(error).into()),
     };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let keys = names.filter_map(|name| FileKey::of(name.strip_suffix(".attempts.jsonl")?));
-    Ok(keys.map(|key| Place { verdict_dir: verdict_dir.to_owned(), key }).collect())
+    Ok(names.filter_map(|name| Place::of_log(verdict_dir, &name)).collect())
 }
 
 fn row(attempts: &Attempts, place: &Place, attempt: Attempt) -> AttemptRow {
@@ -301,8 +300,7 @@ fn row(attempts: &Attempts, place: &Place, attempt: Attempt) -> AttemptRow {
 }
 
 fn find(attempts: &Attempts, request: &LookupRequest) -> Result<Found, LookupError> {
-    let Some(key) = FileKey::of(&request.id) else { return Ok(Found::Unusable) };
-    let place = Place { verdict_dir: request.verdict_dir.clone(), key };
+    let Some(place) = Place::of(&request.verdict_dir, &request.id) else { return Ok(Found::Unusable) };
     let log = Log::read(&place.log())?;
     let latest = log.latest(&request.id).map(|attempt| attempt.attempt_id.clone());
     let target = match &request.attempt_id {

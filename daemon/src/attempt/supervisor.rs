@@ -10,24 +10,25 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use grounding_proto::solution::{AttemptStatus, Diagnostics, Execution, OutcomeClass, Verdict};
+use grounding_proto::solution::{AttemptStatus, Diagnostics, OutcomeClass, Verdict};
 use grounding_proto::wire::{OsText, Root, Settings};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::lock::{Acquired, HeldBy, HeldLock, Holder, HolderKind, LockPlace};
-use super::log::{self, Log, Record};
+use super::log::{self, Log, Record, reconcile};
+use super::place::Place;
 use super::result::{self, AttemptResult};
 use super::run::{self, PreflightRun, Stop};
 use crate::clock::{SharedClock, iso};
 use crate::error::describe;
 use crate::json;
 use crate::process::ClientEnvironment;
-use crate::solution::diagnostics::{self, Payload};
+use crate::solution::diagnostics::{self, not_run, not_started};
 use crate::solution::repository::{CommitId, Repository, RepositoryError, TreeState};
 use crate::solution::{preflight, signing, verdict};
-use crate::store::{self, FileKey};
+use crate::store;
 use crate::workflow;
 
 /// What a supervisor is asked to do; sent through its stdin.
@@ -106,7 +107,7 @@ fn tell(event: &Event) {
 /// One attempt, with everything it needs at hand.
 struct Attempt {
     job: Job,
-    key: FileKey,
+    place: Place,
     clock: SharedClock,
     environment: ClientEnvironment,
     started_at: String,
@@ -140,26 +141,26 @@ enum Recorded {
 }
 
 async fn attempt(job: Job, clock: SharedClock) -> Result<Event, String> {
-    let key = FileKey::of(&job.id).ok_or_else(|| format!("\"{}\" can't name a verdict", job.id))?;
-    let verdict_dir = job.verdict_dir.as_path().to_owned();
-    let place = LockPlace::new(&verdict_dir, &key, Duration::from_millis(job.settings.stale_ms));
+    let place = Place::of(job.verdict_dir.as_path(), &job.id);
+    let place = place.ok_or_else(|| format!("\"{}\" can't name a verdict", job.id))?;
+    let lock_place = place.lock(&job.settings);
     // Before the lock names this process: whoever reads the name may cancel.
     let (stop_sender, stop) = watch::channel(None);
     listen_for_termination(stop_sender.clone()).map_err(|error| format!("signals can't be heard: {error}"))?;
-    let Some(lock) = take_lock(&job, &place, &clock).await? else { return Ok(Event::Held) };
+    let Some(lock) = take_lock(&job, &lock_place, &clock).await? else { return Ok(Event::Held) };
     let lock = Arc::new(Mutex::new(lock));
-    tokio::spawn(beat(lock.clone(), place.heartbeat(), stop_sender));
+    tokio::spawn(beat(lock.clone(), lock_place.heartbeat(), stop_sender));
 
     let environment = ClientEnvironment::new(job.env.iter().map(|(name, value)| (name.0.clone(), value.0.clone())));
     let started_at = iso(clock.now());
-    let attempt = Attempt { job, key, clock, environment, started_at, stop, lock };
-    let settled = attempt.carry_out(&verdict_dir).await;
+    let attempt = Attempt { job, place, clock, environment, started_at, stop, lock };
+    let settled = attempt.carry_out().await;
     attempt.release();
     settled.map(|()| Event::Settled)
 }
 
 /// Takes the lock; nothing when somebody else has it. One of ours that merely settles old attempts is waited for.
-async fn take_lock(job: &Job, place: &LockPlace, clock: &SharedClock) -> Result<Option<HeldLock>, String> {
+async fn take_lock(job: &Job, lock_place: &LockPlace, clock: &SharedClock) -> Result<Option<HeldLock>, String> {
     let holder = Holder {
         who: HolderKind::Supervisor,
         pid: std::process::id(),
@@ -169,7 +170,7 @@ async fn take_lock(job: &Job, place: &LockPlace, clock: &SharedClock) -> Result<
         mtimes_ms: [0, 0],
     };
     for _ in 0..50 {
-        let acquired = place.acquire(clock, holder.clone(), job.unchanged_mtime_ms);
+        let acquired = lock_place.acquire(clock, holder.clone(), job.unchanged_mtime_ms);
         match acquired.map_err(|error| describe(&error))? {
             Acquired::Lock(lock) => return Ok(Some(lock)),
             Acquired::Held(HeldBy::Ours(None)) => {}
@@ -212,9 +213,9 @@ fn listen_for_termination(stop: watch::Sender<Option<Stop>>) -> std::io::Result<
 
 impl Attempt {
     /// From the removal of the old marker to the terminal record.
-    async fn carry_out(&self, verdict_dir: &Path) -> Result<(), String> {
-        let log_path = self.key.path_in(verdict_dir, ".attempts.jsonl");
-        let marker = self.key.path_in(verdict_dir, ".json");
+    async fn carry_out(&self) -> Result<(), String> {
+        let verdict_dir = &self.place.verdict_dir;
+        let (log_path, marker) = (self.place.log(), self.place.marker());
         // First of all: whatever fails from here on leaves no earlier verdict behind.
         let removed = store::remove(&marker);
         self.settle_predecessors(verdict_dir, &log_path)?;
@@ -450,20 +451,6 @@ impl Attempt {
     }
 }
 
-/// Appends reconciled-unknown for every attempt of an id that still reads running. The caller holds the lock.
-///
-/// # Errors
-/// When the log can't be read or written.
-pub fn reconcile(log_path: &Path, id: &str, now: String) -> Result<(), store::StoreError> {
-    let log = Log::read(log_path)?;
-    for attempt in log.running(id) {
-        let attempt_id = attempt.attempt_id.clone();
-        let record = Record::ReconciledUnknown { attempt_id, id: id.to_owned(), reconciled_at: now.clone() };
-        log::append(log_path, &record)?;
-    }
-    Ok(())
-}
-
 fn summary(outcome: &Outcome) -> String {
     match &outcome.verdict {
         Some(verdict) => format!(
@@ -474,14 +461,4 @@ fn summary(outcome: &Outcome) -> String {
         ),
         None => "no verdict".to_owned(),
     }
-}
-
-/// Diagnostics of a run that never was.
-#[must_use]
-pub fn not_run() -> Diagnostics {
-    diagnostics::assess(Payload::None, Execution::default())
-}
-
-fn not_started(error: &str) -> Diagnostics {
-    diagnostics::assess(Payload::None, Execution { error: Some(error.to_owned()), ..Execution::default() })
 }

@@ -21,11 +21,11 @@ use uuid::Uuid;
 use super::answer;
 use super::lock::{HeldBy, Holder, LockPlace};
 use super::log::Log;
+use super::place::Place;
 use super::supervisor::{Event, Job};
 use crate::clock::SharedClock;
 use crate::error::describe;
 use crate::process::{self, ClientEnvironment};
-use crate::store::FileKey;
 
 /// How often an attempt that belongs to another daemon is looked at when its directory tells nothing.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -48,35 +48,6 @@ struct Shared {
     recovered: Mutex<HashSet<PathBuf>>,
     finished: AtomicU64,
     draining: watch::Sender<bool>,
-}
-
-/// Where an id's files are.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
-    /// Where verdicts are.
-    pub verdict_dir: PathBuf,
-    /// The id's file name.
-    pub key: FileKey,
-}
-
-impl Place {
-    /// Returns the path of the attempt log.
-    #[must_use]
-    pub fn log(&self) -> PathBuf {
-        self.key.path_in(&self.verdict_dir, ".attempts.jsonl")
-    }
-
-    /// Returns the path of the marker.
-    #[must_use]
-    pub fn marker(&self) -> PathBuf {
-        self.key.path_in(&self.verdict_dir, ".json")
-    }
-
-    /// Returns the lock.
-    #[must_use]
-    pub fn lock(&self, settings: &Settings) -> LockPlace {
-        LockPlace::new(&self.verdict_dir, &self.key, Duration::from_millis(settings.stale_ms))
-    }
 }
 
 /// What happens at one place. `starting` is held while a supervisor is started or dead attempts are settled, never while
@@ -211,10 +182,9 @@ impl Attempts {
 
     /// Starts an evaluation or joins the live one, and waits for its end up to the wait bound.
     pub async fn evaluate(&self, request: EvaluateRequest) -> SolutionEvaluateAnswer {
-        let Some(key) = FileKey::of(&request.id) else {
+        let Some(place) = Place::of(&request.verdict_dir, &request.id) else {
             return answer::failed(&request.id, format!("\"{}\" can't name a verdict; choose another id", request.id));
         };
-        let place = Place { verdict_dir: request.verdict_dir.clone(), key };
         let (id, settings, when_live) = (request.id.clone(), request.settings, request.when_live);
         let mut end = std::pin::pin!(self.end_of_wait(&settings));
         let slot = self.slot(&place);

@@ -56,6 +56,18 @@ pub fn assess(payload: Payload, execution: Execution) -> Diagnostics {
     Diagnostics { availability, complete, payload, execution, issues, skipped_checks, ..Diagnostics::default() }
 }
 
+/// Diagnostics of a run that never was.
+#[must_use]
+pub fn not_run() -> Diagnostics {
+    assess(Payload::None, Execution::default())
+}
+
+/// Diagnostics of a run whose program could not even be started.
+#[must_use]
+pub fn not_started(error: &str) -> Diagnostics {
+    assess(Payload::None, Execution { error: Some(error.to_owned()), ..Execution::default() })
+}
+
 fn assess_execution(payload: &Payload, execution: &Execution, issues: &mut Vec<String>) {
     match (execution.exit_code, payload) {
         (None, _) => issues.push("there is no exit code".to_owned()),

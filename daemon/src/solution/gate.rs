@@ -85,7 +85,7 @@ fn decide(request: GateRequest<'_>, tree: &Tree) -> (GateCode, String, Option<Ve
     let Some(key) = FileKey::of(request.id) else {
         return (GateCode::InvalidId, format!("\"{}\" can't name a verdict.", request.id), None);
     };
-    let marker = key.path_in(request.verdict_dir, ".json");
+    let marker = verdict::marker_path(request.verdict_dir, &key);
     let verdict = match verdict::read_marker(&marker, request.id, request.signing_key) {
         Ok(verdict) => verdict,
         Err(error) => return (deny_code(&error), format!("{}.", sentence(&error)), None),

@@ -2,7 +2,7 @@
 //!
 //! A marker never leaves this module as a verdict unless its signature was checked with the id asked for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use grounding_proto::solution::Verdict;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::signing::{self, ALGORITHM, KeyError, Signable, SigningKey};
 use crate::json;
-use crate::store::{self, StoreError};
+use crate::store::{self, FileKey, StoreError};
 
 const LARGEST_MARKER_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -50,6 +50,12 @@ struct StoredMarker {
     verdict: Verdict,
     alg: Option<serde_json::Value>,
     signature: Option<serde_json::Value>,
+}
+
+/// Returns the path of an id's marker in a verdict directory.
+#[must_use]
+pub fn marker_path(verdict_dir: &Path, key: &FileKey) -> PathBuf {
+    key.path_in(verdict_dir, ".json")
 }
 
 /// Writes the signed marker of a verdict, replacing what is there.

@@ -66,7 +66,7 @@ pub enum Signature {
 /// Looks at the verdict of an id.
 pub async fn verify(request: GateRequest<'_>) -> Verification {
     let tree = gate::look_at_tree(request).await;
-    let marker = FileKey::of(request.id).map(|key| key.path_in(request.verdict_dir, ".json"));
+    let marker = FileKey::of(request.id).map(|key| verdict::marker_path(request.verdict_dir, &key));
     let (signature, error, verdict) = match &marker {
         None => (Signature::InvalidId, Some(format!("\"{}\" can't name a verdict", request.id)), None),
         Some(marker) => match verdict::read_marker(marker, request.id, request.signing_key) {
