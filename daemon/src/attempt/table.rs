@@ -1,49 +1,41 @@
-//! The daemon's table of live attempts: starting a supervisor, joining one that runs, waiting for its end, bounded
-//! (SPEC 6, Attempts).
+//! The daemon's table of live attempts: who may start one, joining one that runs, waiting for its end, bounded (SPEC 6,
+//! Attempts).
 //!
 //! The table is a convenience, never the truth: that is the lock and the log, which survive the daemon. One evaluation
 //! of an id starts at a time; everybody else joins.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use grounding_proto::solution::{AttemptStatus, SolutionEvaluateAnswer};
 use grounding_proto::wire::{AttemptCounts, OsText, Root, Settings};
-use notify::Watcher;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{OwnedMutexGuard, watch};
-use uuid::Uuid;
 
 use super::answer;
-use super::lock::{HeldBy, Holder, LockPlace};
+use super::lock::HeldBy;
 use super::log::Log;
 use super::place::Place;
-use super::supervisor::{Event, Job};
 use crate::clock::SharedClock;
 use crate::error::describe;
-use crate::process::{self, ClientEnvironment};
+use crate::process::ClientEnvironment;
 
-/// How often an attempt that belongs to another daemon is looked at when its directory tells nothing.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The same for a holder that is about to say who it is, or to go.
-const LOOK_SOON: Duration = Duration::from_millis(10);
 /// Slots beyond this number are dropped when nothing happens in them.
 const MANY_SLOTS: usize = 256;
 
 /// A handle on the table; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Attempts {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
+/// What every handle on the table has in common.
 #[derive(Debug)]
-struct Shared {
-    clock: SharedClock,
-    own_environment: ClientEnvironment,
+pub(super) struct Shared {
+    pub(super) clock: SharedClock,
+    pub(super) own_environment: ClientEnvironment,
     slots: Mutex<HashMap<Place, Arc<Slot>>>,
     recovered: Mutex<HashSet<PathBuf>>,
     finished: AtomicU64,
@@ -53,7 +45,7 @@ struct Shared {
 /// What happens at one place. `starting` is held while a supervisor is started or dead attempts are settled, never while
 /// an attempt is waited for; `live` is never held across an await.
 #[derive(Debug, Default)]
-struct Slot {
+pub(super) struct Slot {
     starting: Arc<tokio::sync::Mutex<Foreign>>,
     live: Mutex<Option<Live>>,
 }
@@ -73,7 +65,7 @@ pub struct Live {
     pub id: String,
     /// The repository.
     pub repo_path: Option<String>,
-    phase: watch::Receiver<Phase>,
+    pub(super) phase: watch::Receiver<Phase>,
 }
 
 impl Live {
@@ -84,8 +76,9 @@ impl Live {
     }
 }
 
+/// How far an attempt has come, for those who wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Running,
     Ended,
     /// It ended and could not record how; why.
@@ -247,69 +240,6 @@ impl Attempts {
         Err(Box::new(unconfirmed(&request.id, &request.settings, request.when_live, None)))
     }
 
-    /// Starts a supervisor and returns once its start record stands; nothing when the lock is somebody else's.
-    async fn start(
-        &self,
-        slot: &Arc<Slot>,
-        place: &Place,
-        request: &EvaluateRequest,
-        unchanged_mtime_ms: Option<i64>,
-    ) -> Result<Option<Live>, String> {
-        let job = Job {
-            attempt_id: Uuid::new_v4().to_string(),
-            id: request.id.clone(),
-            repo_path: request.repo_path.clone().into(),
-            cwd: request.cwd.clone().into(),
-            verdict_dir: place.verdict_dir.clone().into(),
-            signing_key: request.signing_key.clone(),
-            settings: request.settings,
-            env: request.env.clone(),
-            unchanged_mtime_ms,
-        };
-        let cant_start = |error: &dyn std::error::Error| format!("the attempt can't be started: {}", describe(error));
-        let text = serde_json::to_vec(&job).map_err(|error| cant_start(&error))?;
-        let this_build = process::this_build(&self.shared.own_environment, Path::new("/"));
-        let mut command = this_build.map_err(|error| cant_start(&error))?;
-        command.arg("supervise").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        // A supervisor belongs to its attempt, not to this daemon.
-        command.kill_on_drop(false);
-        let mut child = command.spawn().map_err(|error| cant_start(&error))?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A supervisor that does not read has ended; its events then say so.
-            let _ = stdin.write_all(&text).await;
-        }
-        let stdout = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
-        let mut events = stdout.ok_or("the attempt can't be started: its supervisor has no stdout")?;
-        let refused = match next_event(&mut events).await {
-            Some(Event::Started | Event::Settled) => None,
-            Some(Event::Held) => Some(Ok(None)),
-            Some(Event::Failed(error)) => Some(Err(error)),
-            None => Some(Err("the attempt's supervisor ended before it began".to_owned())),
-        };
-        if let Some(refused) = refused {
-            // Its lock is free only once it is gone, and who is answered may look at once.
-            let _ = child.wait().await;
-            return refused;
-        }
-        let (phase, receiver) = watch::channel(Phase::Running);
-        let repo_path = Some(request.repo_path.display().to_string());
-        let live = Live { attempt_id: job.attempt_id, id: job.id, repo_path, phase: receiver };
-        slot.set_live(&live);
-        let (shared, slot) = (self.shared.clone(), slot.clone());
-        tokio::spawn(async move {
-            let mut ended = Phase::Ended;
-            while let Some(event) = next_event(&mut events).await {
-                if let Event::Failed(error) = event {
-                    ended = Phase::Unrecorded(error);
-                }
-            }
-            // Waited for so that no zombie is left; how it ended is in the log.
-            let _ = child.wait().await;
-            slot.end(&shared, &phase, ended);
-        });
-        Ok(Some(live))
-    }
-
     /// Finds out who holds the lock: an attempt to join, something to answer, or nobody any more.
     fn find_holder(&self, slot: &Arc<Slot>, place: &Place, request: &EvaluateRequest, foreign: &mut Foreign) -> Found {
         let lock = place.lock(&request.settings);
@@ -330,21 +260,6 @@ impl Attempts {
                 Found::Answer(Box::new(joined_from_log(place, request)))
             }
         }
-    }
-
-    /// Takes an attempt into the table that another daemon, or this one before a restart, began.
-    fn adopt(&self, slot: &Arc<Slot>, place: &Place, holder: Holder, lock: LockPlace) -> Option<Live> {
-        let attempt_id = holder.attempt_id?;
-        let (phase, receiver) = watch::channel(Phase::Running);
-        let live = Live { attempt_id, id: holder.id, repo_path: holder.repo_path, phase: receiver };
-        slot.set_live(&live);
-        let (shared, slot, place, attempt_id) =
-            (self.shared.clone(), slot.clone(), place.clone(), live.attempt_id.clone());
-        tokio::spawn(async move {
-            watch_adopted(&shared.clock, &place, &lock, &attempt_id).await;
-            slot.end(&shared, &phase, Phase::Ended);
-        });
-        Some(live)
     }
 
     /// Takes a place's running attempt into the table when one of our supervisors holds its lock.
@@ -401,11 +316,11 @@ impl Slot {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_live(&self, live: &Live) {
+    pub(super) fn set_live(&self, live: &Live) {
         *self.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(live.clone());
     }
 
-    fn end(&self, shared: &Shared, phase: &watch::Sender<Phase>, ended: Phase) {
+    pub(super) fn end(&self, shared: &Shared, phase: &watch::Sender<Phase>, ended: Phase) {
         *self.live.lock().unwrap_or_else(PoisonError::into_inner) = None;
         shared.finished.fetch_add(1, Ordering::Relaxed);
         phase.send_replace(ended);
@@ -429,11 +344,6 @@ impl Foreign {
     pub fn stale_mtime(&self, now: Duration, stale: Duration) -> Option<i64> {
         self.seen.filter(|(_, since)| now.saturating_sub(*since) > stale).map(|(mtime_ms, _)| mtime_ms)
     }
-}
-
-async fn next_event(lines: &mut tokio::io::Lines<BufReader<tokio::process::ChildStdout>>) -> Option<Event> {
-    let line = lines.next_line().await.ok()??;
-    serde_json::from_str(&line).ok()
 }
 
 /// Returns whether the outcome of an attempt stands already, so that only its lock is still to be given back. Somebody may
@@ -503,31 +413,6 @@ fn unconfirmed(
         WhenLive::Refuse => {
             let error = "the id's lock is held: an attempt may be live; a new one can start after its end".to_owned();
             answer::refused(id, attempt_id, error)
-        }
-    }
-}
-
-/// Waits until an attempt of another daemon has ended, however it ended.
-async fn watch_adopted(clock: &SharedClock, place: &Place, lock: &LockPlace, attempt_id: &str) {
-    let (sender, mut changes) = tokio::sync::mpsc::channel(1);
-    let watcher = notify::recommended_watcher(move |_| {
-        // A full channel already holds the news.
-        let _ = sender.try_send(());
-    });
-    let _watcher = watcher.and_then(|mut watcher| {
-        watcher.watch(&place.verdict_dir, notify::RecursiveMode::NonRecursive)?;
-        Ok(watcher)
-    });
-    loop {
-        let look_again = match lock.probe(clock.as_ref()) {
-            Ok(Some(HeldBy::Ours(Some(holder)))) if holder.attempt_id.as_deref() == Some(attempt_id) => LOOK_AGAIN,
-            // Its record is being written, or was just emptied: then the lock is given back next.
-            Ok(Some(HeldBy::Ours(None))) => LOOK_SOON,
-            _ => return,
-        };
-        tokio::select! {
-            _ = changes.recv() => {}
-            () = tokio::time::sleep(look_again) => {}
         }
     }
 }
