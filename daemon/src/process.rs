@@ -118,6 +118,21 @@ pub fn own_executable() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from(OWN_EXECUTABLE)) } else { std::env::current_exe() }
 }
 
+/// From now on SIGTERM and SIGINT no longer end this process: the future that is returned ends at the first of them.
+///
+/// # Errors
+/// When the signals can't be heard.
+pub fn termination() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
 /// What a short, quiet program printed.
 #[derive(Debug)]
 pub struct Output {

@@ -24,7 +24,7 @@ use super::run::{self, PreflightRun, Stop};
 use crate::clock::{SharedClock, iso};
 use crate::error::describe;
 use crate::json;
-use crate::process::ClientEnvironment;
+use crate::process::{self, ClientEnvironment};
 use crate::solution::diagnostics::{self, not_run, not_started};
 use crate::solution::repository::{CommitId, Repository, RepositoryError, TreeState};
 use crate::solution::{preflight, signing, verdict};
@@ -198,13 +198,9 @@ async fn beat(lock: Arc<Mutex<HeldLock>>, every: Duration, stop: watch::Sender<O
 
 /// From now on SIGTERM and SIGINT cancel the attempt.
 fn listen_for_termination(stop: watch::Sender<Option<Stop>>) -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let termination = process::termination()?;
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        termination.await;
         // An attempt that lost its lock meanwhile stays compromised.
         stop.send_if_modified(|stop| stop.is_none() && stop.replace(Stop::Cancelled).is_none());
     });

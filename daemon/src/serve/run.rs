@@ -25,6 +25,7 @@ use crate::api::{self, Daemon};
 use crate::clock::SystemClock;
 use crate::error::describe;
 use crate::logging;
+use crate::process;
 
 /// How long requests in flight may take once the daemon is to end.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -207,15 +208,8 @@ fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connection
 }
 
 async fn drain_on_signal(daemon: Daemon) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let Ok(termination) = process::termination() else { return };
+    termination.await;
     tracing::info!("asked to end by a signal");
     daemon.drain();
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use grounding_proto::solution::{GateCode, SolutionGateAnswer, Verdict, Worktree};
 
-use super::repository::{Repository, RepositoryError};
+use super::repository::{Repository, RepositoryError, short};
 use super::verdict::{self, MarkerError};
 use crate::error::describe;
 use crate::process::ClientEnvironment;
@@ -136,10 +136,6 @@ fn listed(verdict: &Verdict) -> String {
         0 => shown.join("; "),
         more => format!("{} (+{more} more)", shown.join("; ")),
     }
-}
-
-fn short(head: &str) -> &str {
-    head.get(..12).unwrap_or(head)
 }
 
 /// Makes a sentence of an error and its causes, first letter raised.

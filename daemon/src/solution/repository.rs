@@ -31,6 +31,18 @@ impl CommitId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns as much of the id as people are shown.
+    #[must_use]
+    pub fn short(&self) -> &str {
+        short(&self.0)
+    }
+}
+
+/// Returns as much of a commit's name as people are shown, 12 digits, whatever the text is.
+#[must_use]
+pub fn short(head: &str) -> &str {
+    head.get(..12).unwrap_or(head)
 }
 
 /// Why a repository's HEAD is not known; the reasons stay apart.
@@ -89,11 +101,10 @@ impl TreeState {
     /// Returns what moved between two states, in words, or nothing.
     #[must_use]
     pub fn moved(&self, later: &Self) -> Option<String> {
-        let short = |head: &CommitId| head.as_str()[..12].to_owned();
         if self.head != later.head {
-            Some(format!("HEAD moved from {} to {}", short(&self.head), short(&later.head)))
+            Some(format!("HEAD moved from {} to {}", self.head.short(), later.head.short()))
         } else if self.reflog_length != later.reflog_length {
-            Some(format!("HEAD moved and came back to {}", short(&self.head)))
+            Some(format!("HEAD moved and came back to {}", self.head.short()))
         } else if self.tracked_digest != later.tracked_digest {
             Some("tracked files changed".to_owned())
         } else {

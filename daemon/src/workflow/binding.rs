@@ -85,7 +85,7 @@ async fn base_fault(repository: &Repository, value: &str, notes: &mut Vec<String
     if base == fork {
         return Ok(());
     }
-    let fork_shown = &fork.as_str()[..12];
+    let fork_shown = fork.short();
     match is_ancestor(repository, base.as_str(), fork.as_str()).await {
         Ok(false) => Ok(()),
         Ok(true) => {
