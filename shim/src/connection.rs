@@ -66,7 +66,9 @@ impl Connection {
         let stream = connect(socket).await?;
         let (sender, driver) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         // The driver ends with the connection; what went wrong is told to the exchange under way.
-        tokio::spawn(async move { drop(driver.await) });
+        tokio::spawn(async move {
+            let _ = driver.await;
+        });
         Ok(Self { sender })
     }
 

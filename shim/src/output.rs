@@ -33,14 +33,15 @@ pub fn bytes(bytes: &[u8]) -> io::Result<()> {
 
 /// Writes a line to stderr; one that can't be written is nobody's loss.
 pub fn talk(text: &str) {
-    drop(writeln!(io::stderr(), "{text}"));
+    // Nobody may read stderr any more.
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Shows a line of progress on a terminal, in place of the one before; an empty one clears it. Elsewhere: nothing.
 pub fn progress(text: &str) {
     let mut stderr = io::stderr();
     if stderr.is_terminal() {
-        drop(write!(stderr, "\r\x1b[2K{text}"));
-        drop(stderr.flush());
+        // A terminal that is gone shows no progress.
+        let _ = write!(stderr, "\r\x1b[2K{text}").and_then(|()| stderr.flush());
     }
 }

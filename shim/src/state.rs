@@ -176,12 +176,14 @@ impl State {
             file.persist(self.failure_file())?;
             Ok(())
         };
-        drop(write());
+        // Without the note the next client tries again and fails by itself.
+        let _ = write();
     }
 
     /// Forgets a failed start; a note that can't be removed expires by itself.
     pub fn forget_failure(&self) {
-        drop(remove(&self.failure_file()));
+        // As said: it expires.
+        let _ = remove(&self.failure_file());
     }
 
     fn stopped_file(&self) -> PathBuf {

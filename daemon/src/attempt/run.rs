@@ -201,6 +201,7 @@ impl Kept {
         let _ = self.log.write_all(&bytes[..room]);
         self.logged += room as u64;
         if room > 0 && self.logged == MOST_STDERR_BYTES {
+            // As above.
             let _ = self.log.write_all(b"\n[the rest was not kept]\n");
         }
     }

@@ -270,6 +270,7 @@ impl Attempts {
         if slot.live().is_none()
             && let Ok(Some(HeldBy::Ours(Some(holder)))) = lock.probe(self.clock().as_ref())
         {
+            // The attempt is in the table now; a holder that runs none stays out of it.
             let _ = self.adopt(&slot, place, holder, lock);
         }
     }

@@ -61,7 +61,7 @@ async fn run(path: PathBuf, mut connection: SqliteConnection, mut queue: mpsc::R
         let (adds, replies): (Vec<_>, Vec<_>) = jobs.drain(..).map(|job| (job.add, job.reply)).unzip();
         for (answer, reply) in commit(&path, &mut connection, &adds).await.into_iter().zip(replies) {
             // A caller that hung up does not need its answer.
-            drop(reply.send(answer));
+            let _ = reply.send(answer);
         }
     }
     // Into the file that is open, wherever it was moved: a log that stays behind would be taken for the log of the file

@@ -43,7 +43,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help that can't be printed is not worth an exit code: nobody reads.
-            drop(error.print());
+            let _ = error.print();
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };

@@ -63,6 +63,9 @@ async fn interrupted() {
                 _ = tokio::signal::ctrl_c() => {}
             }
         }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
+        Err(_) => {
+            // Where Ctrl-C can't be heard either, the demonstration is as good as interrupted.
+            let _ = tokio::signal::ctrl_c().await;
+        }
     }
 }

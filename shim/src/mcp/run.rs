@@ -43,11 +43,13 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             }
         },
         ["--version" | "-v" | "-V"] => {
-            drop(output::line(&format!("grounding-mcp {VERSION}")));
+            // A reader that is gone has what it wanted.
+            let _ = output::line(&format!("grounding-mcp {VERSION}"));
             ExitCode::from(exit::OK)
         }
         ["--help" | "-h"] => {
-            drop(output::line(USAGE));
+            // As above.
+            let _ = output::line(USAGE);
             ExitCode::from(exit::OK)
         }
         _ => {

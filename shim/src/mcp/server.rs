@@ -90,7 +90,9 @@ impl Server {
             tokio::select! {
                 () = context.ct.cancelled() => return None,
                 // A ping that can't be written is missed by nobody: the end of the output ends the process.
-                sent = ping => drop(sent),
+                sent = ping => {
+                    let _ = sent;
+                }
             }
             quiet_until = Some(Instant::now() + QUIET_BEFORE_ANSWER);
         };

@@ -47,7 +47,10 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTr
         let bytes = format!("{error}\n").into_bytes();
         let write = write_line(Arc::clone(&self.writer), bytes);
         // Detached from `receive`, which may be dropped half-way at any await.
-        self.reply = Some(tokio::spawn(async move { drop(write.await) }));
+        self.reply = Some(tokio::spawn(async move {
+            // One that can't be written is missed by nobody: the end of the output ends the process.
+            let _ = write.await;
+        }));
     }
 }
 
