@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use grounding_proto::environment::{Environment, GROUNDING_LOG};
 use tracing_subscriber::EnvFilter;
 
-const MOST_BYTES: u64 = 8 * 1024 * 1024;
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Sends everything that is logged to a file, filtered by `GROUNDING_LOG`. The caller is the one instance.
 ///
@@ -42,7 +42,7 @@ struct LogFile {
 
 impl Write for LogFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.written >= MOST_BYTES {
+        if self.written >= MAX_BYTES {
             fs::rename(&self.path, self.path.with_extension("log.1"))?;
             (self.file, self.written) = open(&self.path)?;
         }

@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
     let _status = field::read(&FINAL_STATUS, &text);
     let _recommendation = field::read(&RECOMMENDATION, &text);
-    assert!(findings::read(&text).problems.len() <= findings::MOST_PROBLEMS);
+    assert!(findings::read(&text).problems.len() <= findings::MAX_PROBLEMS);
     let goal = run_base::read(&text);
     let _selection = goal.select(&["alpha".to_owned()]);
     assert!(goal.shown_keys().chars().count() <= 10 * 67 + 32);

@@ -22,9 +22,9 @@ use crate::clock::{Clock, SharedClock};
 use crate::json;
 use crate::store::{self, StoreError};
 
-const LARGEST_RECORD_BYTES: u64 = 64 * 1024;
-const SHORTEST_STALE: Duration = Duration::from_secs(2);
-const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(1);
+const MAX_RECORD_BYTES: u64 = 64 * 1024;
+const MIN_STALE: Duration = Duration::from_secs(2);
+const MIN_HEARTBEAT: Duration = Duration::from_secs(1);
 /// No symlink is followed, and no pipe is waited for.
 const ANCHOR_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
 /// How often a flock is tried, and the time in between.
@@ -124,14 +124,14 @@ impl LockPlace {
             anchor: place.anchor(),
             dir: place.lock_dir(),
             fresh: place.fresh_lock_dir(),
-            stale: stale.max(SHORTEST_STALE),
+            stale: stale.max(MIN_STALE),
         }
     }
 
     /// Returns the time between two heartbeats.
     #[must_use]
     pub fn heartbeat(&self) -> Duration {
-        (self.stale / 2).max(SHORTEST_HEARTBEAT)
+        (self.stale / 2).max(MIN_HEARTBEAT)
     }
 
     /// Returns the time after which a lock without a heartbeat is stale.
@@ -347,7 +347,7 @@ impl HeldLock {
 
 fn read_holder(anchor: &File) -> Option<Holder> {
     let mut bytes = Vec::new();
-    anchor.take(LARGEST_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
+    anchor.take(MAX_RECORD_BYTES).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 

@@ -21,9 +21,9 @@ use crate::solution::verdict::surrogates;
 use crate::store::{self, StoreError};
 
 /// Longest line, with its newline, in bytes.
-pub const MOST_LINE_BYTES: usize = 2048;
+pub const MAX_LINE_BYTES: usize = 2048;
 
-const LARGEST_LOG_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 const CUT: &str = "... [truncated]";
 
 /// One line of the log.
@@ -185,7 +185,7 @@ impl Log {
     /// # Errors
     /// When it is a symlink, no regular file, or can't be read.
     pub fn read(path: &Path) -> Result<Self, StoreError> {
-        Ok(store::read_file(path, LARGEST_LOG_BYTES)?.map_or_else(Self::default, |bytes| Self::parse(&bytes)))
+        Ok(store::read_file(path, MAX_LOG_BYTES)?.map_or_else(Self::default, |bytes| Self::parse(&bytes)))
     }
 
     /// Reads the text of a log.
@@ -279,7 +279,7 @@ pub fn append(path: &Path, record: &Record) -> Result<(), StoreError> {
 /// # Errors
 /// When the log can't be read or replaced; it then stands as it was.
 pub fn compact(path: &Path, prune: &HashSet<String>, now: Timestamp) -> Result<(), StoreError> {
-    let bytes = store::read_file(path, LARGEST_LOG_BYTES)?.unwrap_or_default();
+    let bytes = store::read_file(path, MAX_LOG_BYTES)?.unwrap_or_default();
     let mut compacted = String::new();
     for attempt in Log::parse(&bytes).attempts.iter().filter(|attempt| prune.contains(&attempt.attempt_id)) {
         let tombstone = Record::Tombstone {
@@ -364,7 +364,7 @@ fn line_of(record: &Record) -> String {
         line
     };
     let line = write(record);
-    if line.len() <= MOST_LINE_BYTES {
+    if line.len() <= MAX_LINE_BYTES {
         return line;
     }
     let mut shorter = record.clone();
@@ -377,7 +377,7 @@ fn line_of(record: &Record) -> String {
             }
         });
     }
-    if write(&shorter).len() > MOST_LINE_BYTES
+    if write(&shorter).len() > MAX_LINE_BYTES
         && let Record::Terminal { summary, .. } = &mut shorter
     {
         let full = std::mem::take(summary);
@@ -399,9 +399,9 @@ fn fit(record: &Record, full: &str, put: impl Fn(&mut Record, String)) -> Record
     };
     let fits = |end: usize| {
         let length = serde_json::to_string(&with(end)).map_or(usize::MAX, |line| line.len() + 1);
-        length <= MOST_LINE_BYTES
+        length <= MAX_LINE_BYTES
     };
-    let ends: Vec<usize> = full.char_indices().map(|(index, _)| index).take(MOST_LINE_BYTES).collect();
+    let ends: Vec<usize> = full.char_indices().map(|(index, _)| index).take(MAX_LINE_BYTES).collect();
     let fitting = ends.partition_point(|end| fits(*end));
     with(ends[..fitting].last().copied().unwrap_or(0))
 }
@@ -506,7 +506,7 @@ mod tests {
             ("😀".repeat(3000), "😀".repeat(3000)),
         ] {
             let line = line_of(&terminal("a", &error, &summary));
-            assert!(line.len() <= MOST_LINE_BYTES && line.len() > MOST_LINE_BYTES - 40, "{}", line.len());
+            assert!(line.len() <= MAX_LINE_BYTES && line.len() > MAX_LINE_BYTES - 40, "{}", line.len());
             let value: Value = serde_json::from_str(&line).unwrap();
             assert_eq!(value["errorTruncated"], true);
             assert!(value["error"].as_str().unwrap().ends_with(CUT));

@@ -23,7 +23,7 @@ use crate::error::describe;
 use crate::store::StoreError;
 
 /// Most attempts of a list.
-const MOST_ROWS: usize = 1_000;
+const MAX_ROWS: usize = 1_000;
 /// How often, and at what distance, the lock of an attempt that has ended is looked at until it is free.
 const LOOKS: u32 = 50;
 const LOOK: Duration = Duration::from_millis(10);
@@ -230,7 +230,7 @@ pub fn list(attempts: &Attempts, verdict_dir: &Path, settings: &Settings) -> Res
         rows.extend(settled.map(|attempt| row(attempts, &place, attempt)));
     }
     rows.sort_by(|a, b| b.started_at.cmp(&a.started_at));
-    rows.truncate(MOST_ROWS);
+    rows.truncate(MAX_ROWS);
     Ok(rows)
 }
 

@@ -21,11 +21,11 @@ use crate::solution::preflight;
 use crate::store::{self, StoreError};
 
 /// Most stdout that is read, in bytes.
-pub const MOST_STDOUT_BYTES: usize = 16 * 1024 * 1024;
+pub const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 /// Most stderr that is kept, in bytes.
-const MOST_STDERR_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_STDERR_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a pipe that outlives preflight is read at the most.
-const MOST_DRAIN: Duration = Duration::from_secs(30);
+const MAX_DRAIN: Duration = Duration::from_secs(30);
 
 /// What to run.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ async fn watch_over(
 async fn drain(guarded: &mut Guarded, kept: &mut Kept) -> Option<String> {
     let mut fits = true;
     let drained = guarded
-        .drain(MOST_DRAIN, |chunk| {
+        .drain(MAX_DRAIN, |chunk| {
             fits = kept.keep(chunk);
             fits
         })
@@ -163,7 +163,7 @@ async fn drain(guarded: &mut Guarded, kept: &mut Kept) -> Option<String> {
 }
 
 fn too_much() -> String {
-    format!("preflight wrote more than {MOST_STDOUT_BYTES} bytes to its stdout and was stopped")
+    format!("preflight wrote more than {MAX_STDOUT_BYTES} bytes to its stdout and was stopped")
 }
 
 fn create_log(path: &Path) -> Result<File, StoreError> {
@@ -187,7 +187,7 @@ impl Kept {
                 self.log(&bytes);
                 true
             }
-            Chunk::Stdout(bytes) if self.stdout.len() + bytes.len() <= MOST_STDOUT_BYTES => {
+            Chunk::Stdout(bytes) if self.stdout.len() + bytes.len() <= MAX_STDOUT_BYTES => {
                 self.stdout.extend_from_slice(&bytes);
                 true
             }
@@ -196,11 +196,11 @@ impl Kept {
     }
 
     fn log(&mut self, bytes: &[u8]) {
-        let room = usize::try_from(MOST_STDERR_BYTES - self.logged).unwrap_or(usize::MAX).min(bytes.len());
+        let room = usize::try_from(MAX_STDERR_BYTES - self.logged).unwrap_or(usize::MAX).min(bytes.len());
         // A full disk costs the rest of this log and nothing else.
         let _ = self.log.write_all(&bytes[..room]);
         self.logged += room as u64;
-        if room > 0 && self.logged == MOST_STDERR_BYTES {
+        if room > 0 && self.logged == MAX_STDERR_BYTES {
             // As above.
             let _ = self.log.write_all(b"\n[the rest was not kept]\n");
         }

@@ -15,13 +15,13 @@ use crate::process::ClientEnvironment;
 
 const SHELL: &str = "/bin/sh";
 /// Most output that a log keeps, in bytes.
-const MOST_LOG_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
 /// How much of the end is kept for the answer, in bytes, lines, and characters a line.
-const MOST_TAIL_BYTES: usize = 32 * 1024;
-const MOST_LINES: usize = 20;
-const MOST_LINE_CHARACTERS: usize = 400;
+const MAX_TAIL_BYTES: usize = 32 * 1024;
+const MAX_LINES: usize = 20;
+const MAX_LINE_CHARACTERS: usize = 400;
 /// How long output that goes on after the command's end is read.
-const MOST_DRAIN: Duration = Duration::from_secs(5);
+const MAX_DRAIN: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ async fn supervise(request: &CommandRequest<'_>, output: &mut Output) -> Ending 
     });
     let ending = match watched.await {
         Ok(ending) => {
-            let drained = guarded.drain(MOST_DRAIN, |chunk| {
+            let drained = guarded.drain(MAX_DRAIN, |chunk| {
                 output.keep(chunk);
                 true
             });
@@ -168,13 +168,13 @@ impl Output {
         first.extend_from_slice(&bytes[..room]);
         self.written += bytes.len() as u64;
 
-        let room = usize::try_from(MOST_LOG_BYTES - self.logged).unwrap_or(usize::MAX).min(bytes.len());
+        let room = usize::try_from(MAX_LOG_BYTES - self.logged).unwrap_or(usize::MAX).min(bytes.len());
         // A full disk costs the rest of this log and nothing else.
         let _ = self.log.write_all(&bytes[..room]);
         self.logged += room as u64;
 
-        let last = &bytes[bytes.len().saturating_sub(MOST_TAIL_BYTES)..];
-        let over = (self.tail.len() + last.len()).saturating_sub(MOST_TAIL_BYTES);
+        let last = &bytes[bytes.len().saturating_sub(MAX_TAIL_BYTES)..];
+        let over = (self.tail.len() + last.len()).saturating_sub(MAX_TAIL_BYTES);
         self.tail.drain(..over);
         self.tail.extend(last);
     }
@@ -205,7 +205,7 @@ fn last_lines(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.split(['\n', '\r']).map(printable).filter(|line| !line.trim().is_empty());
     let lines: Vec<_> = lines.collect();
-    lines[lines.len().saturating_sub(MOST_LINES)..].to_vec()
+    lines[lines.len().saturating_sub(MAX_LINES)..].to_vec()
 }
 
 /// Takes escape sequences and control characters out of a line, and cuts it.
@@ -227,7 +227,7 @@ fn printable(line: &str) -> String {
             shown.push(character);
             count += 1;
         }
-        if count == MOST_LINE_CHARACTERS {
+        if count == MAX_LINE_CHARACTERS {
             shown.push_str(" ...");
             break;
         }
@@ -251,10 +251,10 @@ mod tests {
         let (ended, _) = output([b"a\x1b[31mred\x1b[0m\tb\x07\r\n\n\xff\0end".to_vec()]);
         assert_eq!(ended.last_lines, ["ared b", "\u{fffd}end"]);
         let (ended, _) = output((0..100).map(|number| format!("{number}\n").into_bytes()));
-        assert_eq!(ended.last_lines.len(), MOST_LINES);
-        assert_eq!(ended.last_lines[MOST_LINES - 1], "99");
+        assert_eq!(ended.last_lines.len(), MAX_LINES);
+        assert_eq!(ended.last_lines[MAX_LINES - 1], "99");
         let (ended, _) = output([vec![b'x'; 1 << 20]]);
-        assert_eq!(ended.last_lines[0].chars().count(), MOST_LINE_CHARACTERS + 4);
+        assert_eq!(ended.last_lines[0].chars().count(), MAX_LINE_CHARACTERS + 4);
     }
 
     #[test]
@@ -262,6 +262,6 @@ mod tests {
         let (ended, logged) = output((0..70).map(|_| vec![b'x'; 1 << 20]));
         assert_eq!((ended.stdout.len(), ended.last_lines.len()), (10, 1));
         assert!(ended.note.unwrap().contains(&(70 << 20).to_string()));
-        assert!((MOST_LOG_BYTES..MOST_LOG_BYTES + 100).contains(&logged), "{logged}");
+        assert!((MAX_LOG_BYTES..MAX_LOG_BYTES + 100).contains(&logged), "{logged}");
     }
 }

@@ -5,10 +5,10 @@ use super::report::{Kind, Outcome, Status};
 use crate::solution::repository::{Repository, RepositoryError};
 
 /// Most commits that are looked at, and how many when git can't tell which are the branch's own.
-const MOST_COMMITS: usize = 50;
+const MAX_COMMITS: usize = 50;
 const RECENT_COMMITS: usize = 10;
 /// Most commits that are listed.
-const MOST_LISTED: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// Checks the subjects of the branch's commits; merges are passed over.
 ///
@@ -16,7 +16,7 @@ const MOST_LISTED: usize = 10;
 /// When git can't be run or fails.
 pub async fn check(repository: &Repository, branch: &Branch) -> Result<Outcome, RepositoryError> {
     let (range, most) = match &branch.base {
-        Some(base) => (format!("{}..HEAD", base.as_str()), MOST_COMMITS),
+        Some(base) => (format!("{}..HEAD", base.as_str()), MAX_COMMITS),
         None => ("HEAD".to_owned(), RECENT_COMMITS),
     };
     let count = format!("--max-count={most}");
@@ -31,7 +31,7 @@ pub async fn check(repository: &Repository, branch: &Branch) -> Result<Outcome, 
         1 => "1 commit of the branch is not named as Conventional Commits ask".to_owned(),
         count => format!("{count} commits of the branch are not named as Conventional Commits ask"),
     };
-    let details = odd.iter().take(MOST_LISTED).map(|line| line.chars().take(200).collect()).collect();
+    let details = odd.iter().take(MAX_LISTED).map(|line| line.chars().take(200).collect()).collect();
     let outcome = Outcome::new("commit-convention", Kind::CommitConvention, Status::Warn, Some(message));
     Ok(outcome.with_details(details))
 }

@@ -15,7 +15,7 @@ pub const FILE: &str = ".preflight.json";
 
 const TEST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const OTHER_LIMIT: Duration = Duration::from_secs(5 * 60);
-const MOST_LIMIT_MS: u64 = 24 * 60 * 60 * 1000;
+const MAX_LIMIT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Whether a kind of check runs, and whether its failure is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -287,11 +287,11 @@ impl Reader {
             "custom" => Kind::Custom,
             _ => return self.unknown(&key),
         };
-        match value.as_u64().filter(|limit| (1..=MOST_LIMIT_MS).contains(limit)) {
+        match value.as_u64().filter(|limit| (1..=MAX_LIMIT_MS).contains(limit)) {
             Some(limit) => {
                 self.configuration.time_limits.insert(kind, Duration::from_millis(limit));
             }
-            None => self.ill_typed(&key, &format!("a whole number from 1 to {MOST_LIMIT_MS}")),
+            None => self.ill_typed(&key, &format!("a whole number from 1 to {MAX_LIMIT_MS}")),
         }
     }
 

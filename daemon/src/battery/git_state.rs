@@ -6,7 +6,7 @@ use super::report::{Kind, Outcome, Status};
 use crate::solution::repository::{Repository, RepositoryError};
 
 /// Most files that are listed.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Checks that no tracked file is changed and no file is untracked.
 ///
@@ -20,9 +20,9 @@ pub async fn clean_worktree(repository: &Repository) -> Result<Outcome, Reposito
     if entries.is_empty() {
         return Ok(Outcome::pass("clean-worktree", Kind::GitState));
     }
-    let mut details: Vec<_> = entries.iter().take(MOST_LISTED).map(|entry| (*entry).to_owned()).collect();
-    if entries.len() > MOST_LISTED {
-        details.push(format!("and {} more", entries.len() - MOST_LISTED));
+    let mut details: Vec<_> = entries.iter().take(MAX_LISTED).map(|entry| (*entry).to_owned()).collect();
+    if entries.len() > MAX_LISTED {
+        details.push(format!("and {} more", entries.len() - MAX_LISTED));
     }
     let what = if entries.len() == 1 { "1 path is".to_owned() } else { format!("{} paths are", entries.len()) };
     let message = format!("the working tree is not clean: {what} changed or untracked; commit, ignore or remove");

@@ -11,7 +11,7 @@ use crate::store;
 /// What the directories of runs are called.
 const PREFIX: &str = "run-";
 /// How many of them stay, and how old the others must be to go.
-const MOST_RUNS: usize = 50;
+const MAX_RUNS: usize = 50;
 const LEAST_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// There is no directory for logs.
@@ -137,7 +137,7 @@ fn prune(directory: &Path) {
     runs.sort();
     let now = SystemTime::now();
     let old = |modified: &SystemTime| now.duration_since(*modified).is_ok_and(|age| age > LEAST_AGE);
-    for (_, path) in runs.iter().rev().skip(MOST_RUNS).filter(|(modified, _)| old(modified)) {
+    for (_, path) in runs.iter().rev().skip(MAX_RUNS).filter(|(modified, _)| old(modified)) {
         // One more old log harms nothing.
         let _ = std::fs::remove_dir_all(path);
     }

@@ -14,7 +14,7 @@ use super::step::{Judge, Planned, Step, by_exit};
 use crate::process::ClientEnvironment;
 
 /// Largest manifest that is read, in bytes.
-const MOST_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A directory in which commands run.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl Project<'_> {
         // A manifest may be a symlink, as in some monorepos.
         let path = self.directory.join(name).canonicalize().ok()?;
         let mut bytes = Vec::new();
-        let read = read(&path, MOST_MANIFEST_BYTES, &mut bytes).ok()?;
+        let read = read(&path, MAX_MANIFEST_BYTES, &mut bytes).ok()?;
         (read == Content::Whole).then(|| String::from_utf8(bytes).ok())?
     }
 

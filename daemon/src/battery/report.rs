@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// What a limitation takes from the confidence, and what all of them take at the most.
 const LIMITATION_PENALTY: f64 = 0.03;
-const MOST_PENALTY: f64 = 0.2;
+const MAX_PENALTY: f64 = 0.2;
 
 /// A kind of check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -227,7 +227,7 @@ fn confidence(checks: &[Check], limitations: usize) -> f64 {
     let passed = weigh(|check| check.status == Status::Pass);
     // No run has as many limitations as a float can't count.
     let limitations = u32::try_from(limitations).unwrap_or(u32::MAX);
-    let penalty = (f64::from(limitations) * LIMITATION_PENALTY).min(MOST_PENALTY);
+    let penalty = (f64::from(limitations) * LIMITATION_PENALTY).min(MAX_PENALTY);
     let exact = (passed / ran - penalty).clamp(0.0, 1.0);
     // Four digits say all there is to say, and spare readers 0.8200000000000001.
     (exact * 10_000.0).round() / 10_000.0

@@ -28,8 +28,8 @@ use crate::solution::repository::{Repository, RepositoryError};
 const COMMAND_KINDS: [Kind; 4] = [Kind::Lint, Kind::Typecheck, Kind::Test, Kind::Audit];
 
 /// Largest configuration that is read, and largest source that is asked whether it holds tests, in bytes.
-const MOST_CONFIGURATION_BYTES: u64 = 1024 * 1024;
-const MOST_SOURCE_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_CONFIGURATION_BYTES: u64 = 1024 * 1024;
+const MAX_SOURCE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// An evaluation that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +122,7 @@ async fn configure(here: &Repository, path: &Path) -> Result<(Configuration, Not
     let committed = here.git(&["rev-parse", "--verify", "--quiet", &committed]).await?;
     let committed = (committed.code == Some(0)).then(|| String::from_utf8_lossy(&committed.stdout).trim().to_owned());
     let mut bytes = Vec::new();
-    let read = match read::read(&file, MOST_CONFIGURATION_BYTES, &mut bytes) {
+    let read = match read::read(&file, MAX_CONFIGURATION_BYTES, &mut bytes) {
         Ok(read) => Some(read),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(source) => return Err(RunError::Configuration { path: file, source }),
@@ -246,7 +246,7 @@ impl Evaluation<'_> {
     fn holds_tests(&self, file: &str) -> bool {
         let mut bytes = Vec::new();
         file.ends_with(".rs")
-            && read::read(&self.root.join(file), MOST_SOURCE_BYTES, &mut bytes).is_ok_and(|it| it == Content::Whole)
+            && read::read(&self.root.join(file), MAX_SOURCE_BYTES, &mut bytes).is_ok_and(|it| it == Content::Whole)
             && memchr::memmem::find(&bytes, b"#[cfg(test)]").is_some()
     }
 

@@ -14,11 +14,11 @@ use super::secret_rules::{self, Hit};
 
 const NAME: &str = "secret-detection";
 /// Largest file that is searched, in bytes.
-const MOST_BYTES: u64 = 8 * 1024 * 1024;
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// How far a NUL byte is looked for, in bytes.
 const PROBE: usize = 8 * 1024;
 /// Most places that are listed.
-const MOST_LISTED: usize = 30;
+const MAX_LISTED: usize = 30;
 
 /// What became of the files.
 #[derive(Debug, Default)]
@@ -78,16 +78,16 @@ pub fn check(root: &Path, files: &[String], allowed: &PathList) -> Outcome {
 fn outcome(mut tally: Tally) -> Outcome {
     tally.hits.sort();
     let mut details: Vec<_> =
-        tally.hits.iter().take(MOST_LISTED).map(|(file, hit)| format!("{file}:{} {}", hit.line, hit.rule)).collect();
-    if tally.hits.len() > MOST_LISTED {
-        details.push(format!("and {} more", tally.hits.len() - MOST_LISTED));
+        tally.hits.iter().take(MAX_LISTED).map(|(file, hit)| format!("{file}:{} {}", hit.line, hit.rule)).collect();
+    if tally.hits.len() > MAX_LISTED {
+        details.push(format!("and {} more", tally.hits.len() - MAX_LISTED));
     }
     details.push(format!(
         "{} files searched; passed over: {} binary, {} over {} MiB",
         tally.searched,
         tally.binary,
         tally.huge,
-        MOST_BYTES >> 20
+        MAX_BYTES >> 20
     ));
     let mut outcome = match tally.hits.len() {
         0 => Outcome::pass(NAME, Kind::SecretDetection),
@@ -100,7 +100,7 @@ fn outcome(mut tally: Tally) -> Outcome {
     };
     outcome.check.details = details;
     if tally.huge > 0 {
-        outcome.limitations.push(format!("{NAME} passed over {} files over {} MiB", tally.huge, MOST_BYTES >> 20));
+        outcome.limitations.push(format!("{NAME} passed over {} files over {} MiB", tally.huge, MAX_BYTES >> 20));
     }
     if tally.unreadable > 0 {
         outcome.limitations.push(format!("{NAME} could not read {} files", tally.unreadable));
@@ -109,7 +109,7 @@ fn outcome(mut tally: Tally) -> Outcome {
 }
 
 fn look(path: &Path, buffer: &mut Vec<u8>) -> Looked {
-    match read(path, MOST_BYTES, buffer) {
+    match read(path, MAX_BYTES, buffer) {
         Ok(Content::Whole) => {
             let probe = &buffer[..buffer.len().min(PROBE)];
             if memchr::memchr(0, probe).is_some() {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_huge_file_is_counted() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::File::create(dir.path().join("huge")).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        std::fs::File::create(dir.path().join("huge")).unwrap().set_len(MAX_BYTES + 1).unwrap();
         let outcome = check(dir.path(), &["huge".to_owned()], &PathList::parse(&[]).0);
         assert_eq!(outcome.check.status, Status::Pass);
         assert!(outcome.limitations[0].contains("1 files over"), "{outcome:?}");

@@ -210,7 +210,7 @@ const PLACEHOLDERS: &[&str] = &[
 const PRAGMA: &str = "pragma: allowlist secret";
 
 /// Longest line that is looked at as a whole, and how much around a word of a longer one, in bytes.
-const MOST_LINE: usize = 2048;
+const MAX_LINE: usize = 2048;
 const BEFORE: usize = 160;
 const AFTER: usize = 768;
 /// How far from a rule's word its secret surely shows, in bytes.
@@ -324,9 +324,9 @@ struct Window {
 }
 
 fn window(bytes: &[u8], at: usize) -> Window {
-    let back = at.saturating_sub(MOST_LINE);
+    let back = at.saturating_sub(MAX_LINE);
     let start = memchr::memrchr(b'\n', &bytes[back..at]).map(|newline| back + newline + 1);
-    let forth = (at + MOST_LINE).min(bytes.len());
+    let forth = (at + MAX_LINE).min(bytes.len());
     let end = memchr::memchr(b'\n', &bytes[at..forth]).map(|newline| at + newline);
     let start = start.or((back == 0).then_some(0));
     let end = end.or((forth == bytes.len()).then_some(forth));

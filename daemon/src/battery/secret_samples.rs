@@ -177,7 +177,7 @@ fn a_line_of_nothing_but_words_is_searched_in_linear_time() {
 
 #[test]
 fn no_input_is_too_odd() {
-    for length in [0, 1, MOST_LINE - 1, MOST_LINE, MOST_LINE + 1, 3 * MOST_LINE] {
+    for length in [0, 1, MAX_LINE - 1, MAX_LINE, MAX_LINE + 1, 3 * MAX_LINE] {
         for byte in [0, b'\n', b'x', 0xff] {
             assert_eq!(scan(&vec![byte; length]), []);
         }

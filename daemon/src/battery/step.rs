@@ -11,11 +11,11 @@ use super::report::{Kind, Outcome, Status};
 use crate::process::ClientEnvironment;
 
 /// Most output of an audit that is kept to be judged, in bytes, and of anything else.
-const MOST_AUDIT_BYTES: usize = 8 * 1024 * 1024;
-const MOST_OTHER_BYTES: usize = 64 * 1024;
+const MAX_AUDIT_BYTES: usize = 8 * 1024 * 1024;
+const MAX_OTHER_BYTES: usize = 64 * 1024;
 
 /// How much of a command is shown, in characters.
-const MOST_COMMAND_CHARACTERS: usize = 400;
+const MAX_COMMAND_CHARACTERS: usize = 400;
 
 /// What is planned for a kind of check.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Step {
         limit: std::time::Duration,
         log: &Path,
     ) -> Outcome {
-        let most_bytes = if self.kind == Kind::Audit { MOST_AUDIT_BYTES } else { MOST_OTHER_BYTES };
+        let most_bytes = if self.kind == Kind::Audit { MAX_AUDIT_BYTES } else { MAX_OTHER_BYTES };
         let request = CommandRequest { command: &self.command, directory, environment, limit, log, most_bytes };
         let ended = command::run(request).await;
         let mut outcome = self.outcome(&ended, environment);
@@ -147,7 +147,7 @@ impl Step {
         if outcome.check.status != Status::Pass {
             details.extend(ended.last_lines.iter().cloned());
         }
-        let command: String = self.command.chars().take(MOST_COMMAND_CHARACTERS).collect();
+        let command: String = self.command.chars().take(MAX_COMMAND_CHARACTERS).collect();
         details.push(format!("command: {}", command.replace(char::is_control, " ")));
         details
     }

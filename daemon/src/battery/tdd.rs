@@ -12,7 +12,7 @@ const NAME: &str = "tdd-test-counterpart";
 /// What it weighs when there is nothing to judge.
 const LEAST_WEIGHT: f64 = 0.05;
 /// Most sources that are listed.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Ends of the names of sources that usually have tests of their own.
 const SOURCES: &[&str] = &[
@@ -39,9 +39,9 @@ pub fn check(files: &Files, exceptions: &PathList, holds_tests: impl Fn(&str) ->
     if lacking.is_empty() {
         return Outcome::pass(NAME, Kind::Tdd);
     }
-    let mut details: Vec<_> = lacking.iter().take(MOST_LISTED).map(|path| (**path).clone()).collect();
-    if lacking.len() > MOST_LISTED {
-        details.push(format!("and {} more", lacking.len() - MOST_LISTED));
+    let mut details: Vec<_> = lacking.iter().take(MAX_LISTED).map(|path| (**path).clone()).collect();
+    if lacking.len() > MAX_LISTED {
+        details.push(format!("and {} more", lacking.len() - MAX_LISTED));
     }
     let what = if lacking.len() == 1 {
         "1 changed source has".to_owned()

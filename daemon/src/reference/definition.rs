@@ -57,7 +57,7 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// How much of a line before the name is looked at, in bytes.
-const MOST_BEFORE: usize = 400;
+const MAX_BEFORE: usize = 400;
 
 /// Words that may stand between the keyword and the name.
 const MODIFIERS: &[&str] = &["mut"];
@@ -112,7 +112,7 @@ pub(super) fn declares(line: &[u8], start: usize) -> bool {
         return false;
     }
     // Bounded: a line of megabytes may hold the name many thousand times.
-    let mut from = start.saturating_sub(MOST_BEFORE);
+    let mut from = start.saturating_sub(MAX_BEFORE);
     while from < start && from > 0 && line[from] & 0xc0 == 0x80 {
         from += 1;
     }

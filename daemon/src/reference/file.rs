@@ -17,10 +17,10 @@ use super::definition::declares;
 use super::hits::FileHits;
 
 /// Largest file that is searched, in bytes.
-pub(super) const MOST_BYTES: u64 = 1 << 30;
+pub(super) const MAX_BYTES: u64 = 1 << 30;
 
 /// Longest line that is searched as one, in bytes; a longer one is searched in overlapping windows.
-const MOST_LINE: usize = 1 << 20;
+const MAX_LINE: usize = 1 << 20;
 
 /// What became of a file.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
             Content::Bytes => BinaryDetection::convert(0),
         };
         let mut builder = SearcherBuilder::new();
-        builder.binary_detection(detection).heap_limit(Some(MOST_LINE)).line_number(false);
+        builder.binary_detection(detection).heap_limit(Some(MAX_LINE)).line_number(false);
         let probe = builder.build();
         Self { matcher, judging, content, probe, full: builder.line_number(true).build() }
     }
@@ -139,11 +139,11 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
         const SHOWN: usize = 1024;
         let mut reader = DecodeReaderBytesBuilder::new().bom_override(true).utf8_passthru(true).build(reader);
         let (mut found, mut binary) = (FileHits::default(), false);
-        let (mut window, mut chunk) = (Vec::with_capacity(MOST_LINE), vec![0; 64 * 1024]);
+        let (mut window, mut chunk) = (Vec::with_capacity(MAX_LINE), vec![0; 64 * 1024]);
         // Matches that start before `from` were counted in an earlier window; `line` is the number of the first line.
         let (mut from, mut line, mut ended) = (0, 1, false);
         while !ended {
-            while window.len() < MOST_LINE && !ended {
+            while window.len() < MAX_LINE && !ended {
                 let count = reader.read(&mut chunk)?;
                 ended = count == 0;
                 binary |= memchr::memchr(0, &chunk[..count]).is_some();
@@ -208,7 +208,7 @@ pub(super) fn open(path: &Path) -> Result<(File, u64), Outcome> {
         _ => return Err(Outcome::Special),
     }
     let size = u64::try_from(status.st_size).unwrap_or(0);
-    if size > MOST_BYTES { Err(Outcome::TooLarge) } else { Ok((File::from(file), size)) }
+    if size > MAX_BYTES { Err(Outcome::TooLarge) } else { Ok((File::from(file), size)) }
 }
 
 fn rewound(mut file: &File) -> io::Result<()> {

@@ -15,7 +15,7 @@ use super::pattern::Pieces;
 use super::scan::Scan;
 
 /// Largest file whose attributes are read, in bytes.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Looks for a flag's definition in pieces, in the files that git would not ignore.
 pub(super) fn find(scan: &Scan, value: &str) -> Option<Hits> {
@@ -52,7 +52,7 @@ impl Attribute {
     }
 
     fn find(&self, path: &Path) -> Option<FileHits> {
-        let (file, size) = file::open(path).ok().filter(|(_, size)| *size <= MOST_BYTES)?;
+        let (file, size) = file::open(path).ok().filter(|(_, size)| *size <= MAX_BYTES)?;
         let mut text = Vec::new();
         file.take(size).read_to_end(&mut text).ok()?;
         let mut found = FileHits::default();

@@ -8,13 +8,13 @@ use std::path::Path;
 use grounding_proto::reference::ReferenceMatch;
 
 /// Most paths in `foundIn` (SPEC 7).
-pub(super) const MOST_FILES: usize = 200;
+pub(super) const MAX_FILES: usize = 200;
 
 /// Most entries of `matches` (SPEC 7).
-pub(super) const MOST_MATCHES: usize = 20;
+pub(super) const MAX_MATCHES: usize = 20;
 
 /// Longest text of a match, in characters.
-const MOST_TEXT: usize = 200;
+const MAX_TEXT: usize = 200;
 
 /// What was found in all files.
 #[derive(Debug, Default, Clone)]
@@ -57,13 +57,13 @@ impl Hits {
         for (is_use, lines) in [(false, found.definitions), (true, found.uses)] {
             for (number, text) in lines {
                 self.best.insert(Line { is_use, file: file.clone(), number, text });
-                if self.best.len() > MOST_MATCHES {
+                if self.best.len() > MAX_MATCHES {
                     self.best.pop_last();
                 }
             }
         }
         self.files.insert(file);
-        if self.files.len() > MOST_FILES {
+        if self.files.len() > MAX_FILES {
             self.files.pop_last();
         }
     }
@@ -95,7 +95,7 @@ impl FileHits {
     pub(super) fn add_line(&mut self, number: u64, line: &[u8], start: usize, count: u64, is_definition: bool) {
         self.count += count;
         let kept = if is_definition { &mut self.definitions } else { &mut self.uses };
-        if kept.len() < MOST_MATCHES {
+        if kept.len() < MAX_MATCHES {
             kept.push((number, excerpt(line, start)));
         }
     }
@@ -110,13 +110,10 @@ impl FileHits {
 /// Returns the line's text, trimmed and cut to 200 characters that show the match.
 fn excerpt(line: &[u8], start: usize) -> String {
     // A character has at most 4 bytes, so this much holds what is shown whatever the line's length.
-    let from = if start > MOST_TEXT { start - MOST_TEXT / 4 } else { 0 };
-    let until = line.len().min(from + 8 * MOST_TEXT);
+    let from = if start > MAX_TEXT { start - MAX_TEXT / 4 } else { 0 };
+    let until = line.len().min(from + 8 * MAX_TEXT);
     let text = String::from_utf8_lossy(&line[from..until]);
-    text.trim_matches(|character: char| character.is_whitespace() || character == '\0')
-        .chars()
-        .take(MOST_TEXT)
-        .collect()
+    text.trim_matches(|character: char| character.is_whitespace() || character == '\0').chars().take(MAX_TEXT).collect()
 }
 
 #[cfg(test)]
@@ -142,7 +139,7 @@ mod tests {
         }
         assert_eq!(forth.matches(true), back.matches(true));
         assert_eq!(forth.files().collect::<Vec<_>>(), back.files().collect::<Vec<_>>());
-        assert_eq!((forth.count, forth.num_files, forth.files().count()), (301, 300, MOST_FILES));
+        assert_eq!((forth.count, forth.num_files, forth.files().count()), (301, 300, MAX_FILES));
         let matches = forth.matches(true);
         assert_eq!((matches.len(), matches[0].file.as_str(), matches[0].definition), (20, "/r/250", Some(true)));
         assert_eq!(matches[1].file, "/r/000");
@@ -152,7 +149,7 @@ mod tests {
     fn long_lines_show_the_match() {
         let line = [vec![b' '; 5], vec![b'a'; 100_000], b" NAME ".to_vec(), vec![b'b'; 100_000]].concat();
         let text = excerpt(&line, 100_006);
-        assert!(text.contains("NAME") && text.chars().count() == MOST_TEXT, "{text}");
+        assert!(text.contains("NAME") && text.chars().count() == MAX_TEXT, "{text}");
         assert_eq!(excerpt(b"  let x = 1;\r\n", 6), "let x = 1;");
     }
 }

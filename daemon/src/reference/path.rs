@@ -12,7 +12,7 @@ use super::file;
 use super::walk::Root;
 
 /// As many links in one path as Linux follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// A path of a memory, and a line of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +135,7 @@ fn resolve(root: &Root, path: &Path) -> Result<PathBuf, Found> {
         let metadata = at.symlink_metadata().map_err(failure)?;
         if metadata.is_symlink() {
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Err(Found::Loops);
             }
             let target = at.read_link().map_err(failure)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::file::{Content, FileSearch, Judging, Outcome};
-use super::hits::{Hits, MOST_FILES};
+use super::hits::{Hits, MAX_FILES};
 use super::pattern::{Pattern, is_identifier};
 use super::scan::Scan;
 
@@ -62,7 +62,7 @@ pub(super) fn find(scan: &Scan, outer: &str, member: &str) -> Member {
     match mentioned {
         Some(_) if declared.count > 0 => Member::Declared(declared),
         Some(file) => Member::Mentioned(file),
-        None if named.num_files > MOST_FILES as u64 => Member::TooMany,
+        None if named.num_files > MAX_FILES as u64 => Member::TooMany,
         None => Member::Nowhere,
     }
 }

@@ -24,7 +24,7 @@ use super::walk::{Extent, Passed, Root, walk};
 const FEW_FILES: usize = 2000;
 
 /// Most paths that a summary names.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// One look through a tree; shared by its threads and by whoever waits for it.
 #[derive(Debug)]
@@ -271,7 +271,7 @@ impl Scan {
     pub(super) fn name(&self, path: &Path) {
         let mut obstacles = lock(&self.obstacles);
         obstacles.paths.insert(path.to_string_lossy().into_owned());
-        if obstacles.paths.len() > MOST_NAMED {
+        if obstacles.paths.len() > MAX_NAMED {
             obstacles.paths.pop_last();
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use grounding_proto::reference::{Coverage, MemoryReference, ReferenceAnswer, ReferenceKind, ReferenceVerdict};
 
 use super::file;
-use super::hits::MOST_FILES;
+use super::hits::MAX_FILES;
 use super::path::{Found, LineFound, PathReference};
 use super::scan::{Obstacles, Scan};
 
@@ -129,7 +129,7 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
     if verdict != ReferenceVerdict::Present {
         sentences.extend(dependency_dirs(scan, &obstacles));
     }
-    let truncated = scan.stopped() || hits.num_files > MOST_FILES as u64;
+    let truncated = scan.stopped() || hits.num_files > MAX_FILES as u64;
     ReferenceAnswer {
         exists: verdict == ReferenceVerdict::Present,
         found_in: hits.files().map(str::to_owned).collect(),
@@ -155,7 +155,7 @@ fn reasons(
         reasons.push(format!("The time of {} ms ran out; a longer deadlineMs may tell.", limit.as_millis()));
     }
     let skipped = &coverage.skipped;
-    let most = file::MOST_BYTES >> 20;
+    let most = file::MAX_BYTES >> 20;
     let kinds = [
         (skipped.unreadable, "unreadable".to_owned()),
         (skipped.too_large, format!("over {most} MiB")),

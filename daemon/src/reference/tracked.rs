@@ -17,10 +17,10 @@ use crate::process::ClientEnvironment;
 use crate::solution::repository::Repository;
 
 /// Largest index that is read, in bytes.
-const MOST_BYTES: u64 = 512 * 1024 * 1024;
+const MAX_BYTES: u64 = 512 * 1024 * 1024;
 
 /// Longest name that a path can have, in bytes: the names of version 4 repeat each other and could grow without end.
-const MOST_NAME: usize = 4096;
+const MAX_NAME: usize = 4096;
 
 /// What git tracks in a work tree, in the order of the index; names are relative to it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) fn tracked(work_tree: &Path) -> Result<Tracked, Unknown> {
         return Ok(Tracked::default());
     }
     let (open, size) = file::open(&index).map_err(|_| unknown())?;
-    if size > MOST_BYTES {
+    if size > MAX_BYTES {
         return Err(unknown());
     }
     let mut bytes = Vec::new();
@@ -181,7 +181,7 @@ fn parse(bytes: &[u8], hash_length: usize) -> Option<Tracked> {
             at = next;
         }
         let stated = usize::from(flags[0] & 0x0f) << 8 | usize::from(flags[1]);
-        if name.is_empty() || name.len() > MOST_NAME || stated != name.len().min(0xfff) {
+        if name.is_empty() || name.len() > MAX_NAME || stated != name.len().min(0xfff) {
             return None;
         }
         match mode & 0o170_000 {

@@ -24,7 +24,7 @@ use super::walk::Root;
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Longest time of a scan.
-const MOST_DEADLINE: Duration = Duration::from_secs(60);
+const MAX_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How much longer a blocked read may take before the answer is given without it.
 const GRACE: Duration = Duration::from_millis(300);
@@ -41,7 +41,7 @@ pub(super) static WALKERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(
 pub async fn verify(cwd: &Path, arguments: VerifyMemoryReference) -> ReferenceAnswer {
     let started = Instant::now();
     let limit = arguments.deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis);
-    let limit = limit.clamp(Duration::from_millis(1), MOST_DEADLINE);
+    let limit = limit.clamp(Duration::from_millis(1), MAX_DEADLINE);
     let VerifyMemoryReference { kind, value, repo_root, .. } = arguments;
     let reference = MemoryReference { kind, value, repo_root };
     let root = {

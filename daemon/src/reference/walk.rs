@@ -25,7 +25,7 @@ const SKIPPED: &[&str] = &[
 const SKIPPED_OUTSIDE: &[&str] = &["node_modules", ".venv", "__pycache__", "target"];
 
 /// Largest ignore file that is obeyed, in bytes.
-const MOST_IGNORE_FILE: u64 = 1 << 20;
+const MAX_IGNORE_FILE: u64 = 1 << 20;
 
 /// The directory that is looked in.
 #[derive(Debug, Clone)]
@@ -126,6 +126,6 @@ pub(super) fn walk(root: &Root, extent: Extent, threads: usize, passed: &Passed)
 fn has_plain_ignore_files(directory: &Path) -> bool {
     [".gitignore", ".git/info/exclude"].iter().all(|name| {
         let metadata = directory.join(name).metadata();
-        metadata.map_or(true, |file| file.is_dir() || file.is_file() && file.len() <= MOST_IGNORE_FILE)
+        metadata.map_or(true, |file| file.is_dir() || file.is_file() && file.len() <= MAX_IGNORE_FILE)
     })
 }

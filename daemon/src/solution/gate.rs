@@ -12,9 +12,9 @@ use crate::error::describe;
 use crate::process::ClientEnvironment;
 use crate::store::FileKey;
 
-const MOST_CHANGED_FILES: usize = 20;
-const MOST_BLOCKERS: usize = 5;
-const LONGEST_BLOCKER: usize = 200;
+const MAX_CHANGED_FILES: usize = 20;
+const MAX_BLOCKERS: usize = 5;
+const MAX_BLOCKER_CHARACTERS: usize = 200;
 
 /// What the gate looks at.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ pub(super) async fn look_at_tree(request: GateRequest<'_>) -> Tree {
         Ok(repository) => repository,
         Err(error) => return unknown(error),
     };
-    let (head, changed) = tokio::join!(repository.head(), repository.changed_tracked_files(MOST_CHANGED_FILES));
+    let (head, changed) = tokio::join!(repository.head(), repository.changed_tracked_files(MAX_CHANGED_FILES));
     let head = match head {
         Ok(head) => head,
         Err(error) => return unknown(error),
@@ -126,12 +126,12 @@ pub(super) fn deny_code(error: &MarkerError) -> GateCode {
 }
 
 fn listed(verdict: &Verdict) -> String {
-    let cut = |blocker: &String| match blocker.char_indices().nth(LONGEST_BLOCKER) {
+    let cut = |blocker: &String| match blocker.char_indices().nth(MAX_BLOCKER_CHARACTERS) {
         Some((end, _)) => format!("{}...", &blocker[..end]),
         None => blocker.clone(),
     };
-    let shown: Vec<_> = verdict.blockers.iter().take(MOST_BLOCKERS).map(cut).collect();
-    match verdict.blockers.len().saturating_sub(MOST_BLOCKERS) {
+    let shown: Vec<_> = verdict.blockers.iter().take(MAX_BLOCKERS).map(cut).collect();
+    match verdict.blockers.len().saturating_sub(MAX_BLOCKERS) {
         _ if shown.is_empty() => "it names no blocker".to_owned(),
         0 => shown.join("; "),
         more => format!("{} (+{more} more)", shown.join("; ")),

@@ -12,7 +12,7 @@ use tokio::io::AsyncReadExt;
 use crate::process::{self, ClientEnvironment, Output, RunError};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// A commit's full name: 40 hex digits, or 64 in a SHA-256 repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl Repository {
     /// # Errors
     /// When git can't be run; an exit code other than 0 is the caller's to judge.
     pub async fn git(&self, arguments: &[&str]) -> Result<Output, RepositoryError> {
-        let run = process::run(self.command(arguments), LIMIT, MOST_BYTES).await;
+        let run = process::run(self.command(arguments), LIMIT, MAX_BYTES).await;
         run.map_err(|source| RepositoryError::Run { path: self.path.clone(), source })
     }
 

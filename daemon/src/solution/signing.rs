@@ -18,8 +18,8 @@ use crate::store::{self, StoreError};
 /// The one signature algorithm.
 pub const ALGORITHM: &str = "hmac-sha256-v1";
 
-const SHORTEST_KEY_BYTES: usize = 32;
-const LARGEST_KEY_BYTES: u64 = 1024 * 1024;
+const MIN_KEY_BYTES: usize = 32;
+const MAX_KEY_BYTES: u64 = 1024 * 1024;
 /// How long a key that is too short may be one that another program is still writing.
 const PATIENCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(20);
@@ -40,7 +40,7 @@ pub enum KeyError {
     #[error("there is no signing key at {}; solution_evaluate creates it", .0.display())]
     Absent(PathBuf),
     /// It has too few bytes.
-    #[error("the signing key at {} has fewer than {SHORTEST_KEY_BYTES} bytes", .0.display())]
+    #[error("the signing key at {} has fewer than {MIN_KEY_BYTES} bytes", .0.display())]
     Short(PathBuf),
     /// It can't be read or written.
     #[error("the signing key can't be used")]
@@ -74,8 +74,8 @@ pub struct Signable<'a> {
 /// # Errors
 /// When it is absent, too short, a symlink, or can't be read.
 pub fn read_key(path: &Path) -> Result<SigningKey, KeyError> {
-    let bytes = store::read_file(path, LARGEST_KEY_BYTES)?.ok_or_else(|| KeyError::Absent(path.to_owned()))?;
-    if bytes.len() < SHORTEST_KEY_BYTES { Err(KeyError::Short(path.to_owned())) } else { Ok(SigningKey(bytes)) }
+    let bytes = store::read_file(path, MAX_KEY_BYTES)?.ok_or_else(|| KeyError::Absent(path.to_owned()))?;
+    if bytes.len() < MIN_KEY_BYTES { Err(KeyError::Short(path.to_owned())) } else { Ok(SigningKey(bytes)) }
 }
 
 /// Reads the key, creating it when it is absent and replacing it when it stays too short.
@@ -117,8 +117,8 @@ fn replace_short_key(path: &Path, clock: &dyn Clock) -> Result<SigningKey, KeyEr
     read_key(path)
 }
 
-fn new_key() -> Result<[u8; SHORTEST_KEY_BYTES], KeyError> {
-    let mut key = [0; SHORTEST_KEY_BYTES];
+fn new_key() -> Result<[u8; MIN_KEY_BYTES], KeyError> {
+    let mut key = [0; MIN_KEY_BYTES];
     getrandom::fill(&mut key).map_err(KeyError::Random)?;
     Ok(key)
 }

@@ -12,7 +12,7 @@ use super::signing::{self, ALGORITHM, KeyError, Signable, SigningKey};
 use crate::json;
 use crate::store::{self, FileKey, StoreError};
 
-const LARGEST_MARKER_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_MARKER_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Why a marker is no verdict.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ fn marker_text(verdict: &Verdict, key: &SigningKey) -> String {
 /// # Errors
 /// Each reason why it is no verdict is a variant of its own.
 pub fn read_marker(path: &Path, id: &str, key_path: &Path) -> Result<Verdict, MarkerError> {
-    let bytes = match store::read_file(path, LARGEST_MARKER_BYTES) {
+    let bytes = match store::read_file(path, MAX_MARKER_BYTES) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Err(MarkerError::Absent),
         Err(StoreError::Io { source, doing, path }) => {

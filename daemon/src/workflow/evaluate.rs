@@ -11,7 +11,7 @@ use super::active_run::{Run, Search, find};
 use super::binding::{Base, Binding, check_base, check_date};
 use super::blocker::blocker;
 use super::field::{FINAL_STATUS, Field, RECOMMENDATION, Reading};
-use super::findings::{Fault, Findings, MOST_PROBLEMS, Problem};
+use super::findings::{Fault, Findings, MAX_PROBLEMS, Problem};
 use super::knob::{Knob, knob};
 use super::run_base::{Goal, Selection, shown_list};
 use super::run_file::{RunFile, read};
@@ -158,7 +158,7 @@ impl File {
         blockers.extend(findings.problems.iter().map(|problem| self.problem(problem)));
         if findings.omitted > 0 {
             let sentence =
-                format!("(+{} more) findings block beyond these {MOST_PROBLEMS}; resolve them too", findings.omitted);
+                format!("(+{} more) findings block beyond these {MAX_PROBLEMS}; resolve them too", findings.omitted);
             blockers.push(self.blocker("open_finding", None, &sentence));
         }
         if let Some(line) = findings.placeholder {

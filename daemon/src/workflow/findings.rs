@@ -10,7 +10,7 @@ use super::fence::{Dialect, Fences, after_bullet};
 use super::text::{excerpt, is_blank, lines, trim, trim_start};
 
 /// Most findings that are kept; the others are counted.
-pub const MOST_PROBLEMS: usize = 100;
+pub const MAX_PROBLEMS: usize = 100;
 
 const EXCERPT: usize = 80;
 const TEMPLATE: [&str; 5] = [
@@ -50,7 +50,7 @@ pub enum Fault {
 /// What a review says of its findings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Rows that block, in file order, at most `MOST_PROBLEMS`.
+    /// Rows that block, in file order, at most `MAX_PROBLEMS`.
     pub problems: Vec<Problem>,
     /// How many more there are.
     pub omitted: u64,
@@ -133,7 +133,7 @@ impl Rows {
         }
         self.has_severity |= is_severity(plain_word(row.severity));
         let Some(fault) = fault(&row, header, content) else { return };
-        if self.problems.len() == MOST_PROBLEMS {
+        if self.problems.len() == MAX_PROBLEMS {
             self.omitted += 1;
             return;
         }
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!((problem.description.as_str(), problem.decision.as_str()), ("data `loss`", "wontfix"));
         let many = format!("{HEADER}{}", "| high |\n".repeat(10_000));
         let findings = read(&many);
-        assert_eq!((findings.problems.len(), findings.omitted), (MOST_PROBLEMS, 10_000 - MOST_PROBLEMS as u64));
+        assert_eq!((findings.problems.len(), findings.omitted), (MAX_PROBLEMS, 10_000 - MAX_PROBLEMS as u64));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 /// Most bytes that are read of one file.
-pub(super) const MOST_BYTES: u64 = 4 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What there was to read.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) enum RunFile {
     Text(String),
     /// It is there and can't be read, for this reason.
     Unreadable(String),
-    /// It holds more than `MOST_BYTES`.
+    /// It holds more than `MAX_BYTES`.
     TooLarge,
 }
 
@@ -38,9 +38,9 @@ pub(super) fn read(path: &Path) -> RunFile {
         Err(error) => return RunFile::Unreadable(error.to_string()),
     }
     let mut bytes = Vec::new();
-    match file.take(MOST_BYTES + 1).read_to_end(&mut bytes) {
+    match file.take(MAX_BYTES + 1).read_to_end(&mut bytes) {
         Err(error) => RunFile::Unreadable(error.to_string()),
-        Ok(count) if count as u64 > MOST_BYTES => RunFile::TooLarge,
+        Ok(count) if count as u64 > MAX_BYTES => RunFile::TooLarge,
         Ok(_) => RunFile::Text(match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),

@@ -29,7 +29,7 @@ use crate::error::{ClientError, chain};
 const QUIET_BEFORE_ANSWER: Duration = Duration::from_millis(30);
 
 /// Longest time between two pings; beyond it, clocks overflow.
-const LONGEST_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
+const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Methods of requests that this server answers.
 const METHODS: &[&str] = &[
@@ -73,7 +73,7 @@ impl Server {
                 () = context.ct.cancelled() => None,
             };
         };
-        let period = Duration::from_millis(self.settings.progress_ms).min(LONGEST_PERIOD);
+        let period = Duration::from_millis(self.settings.progress_ms).min(MAX_PERIOD);
         let mut ticks = interval_at(Instant::now() + period, period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut pings, mut quiet_until) = (0.0, None);

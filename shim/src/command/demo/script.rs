@@ -13,7 +13,7 @@ use crate::output;
 /// The id that is evaluated.
 const ID: &str = "demo-greeting";
 /// More advances than a session has phases.
-const MOST_ADVANCES: usize = 10;
+const MAX_ADVANCES: usize = 10;
 /// How long the checks may take.
 const CHECKS: Duration = Duration::from_secs(180);
 /// How much of an unexpected answer is shown, in characters.
@@ -125,7 +125,7 @@ async fn settle(host: &mut Host, session: &str, callers: &str, template: &str) -
 
     let step = Step::begin("grounding_advance");
     let mut phases = Vec::new();
-    while phases.last().is_none_or(|phase| phase != "complete") && phases.len() < MOST_ADVANCES {
+    while phases.last().is_none_or(|phase| phase != "complete") && phases.len() < MAX_ADVANCES {
         let answer = host.tool("grounding_advance", json!({ "sessionId": session })).await?;
         phases.push(text(&answer["currentPhase"]).to_owned());
     }
