@@ -14,7 +14,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::definition::declares;
-use super::hits::FileHits;
+use super::hits::{FileHits, Role};
 
 /// Largest file that is searched, in bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
@@ -167,7 +167,7 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
                 let line_end = line_end.map_or(near.end, |at| matched.end() + at);
                 let text = &window[near.start + before..line_end];
                 let start = matched.start() - near.start - before;
-                found.add_line(counted.1, text, start, 1, self.judging.is_definition(text, start));
+                found.add_line(counted.1, text, start, 1, self.judging.role(text, start));
                 true
             });
             searched.map_err(|error| io::Error::other(error.to_string()))?;
@@ -181,12 +181,13 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
 }
 
 impl Judging {
-    fn is_definition(self, line: &[u8], start: usize) -> bool {
-        match self {
+    fn role(self, line: &[u8], start: usize) -> Role {
+        let defines = match self {
             Self::Keywords => declares(line, start),
             Self::AllDefine => true,
             Self::None => false,
-        }
+        };
+        if defines { Role::Definition } else { Role::Use }
     }
 }
 
@@ -268,18 +269,19 @@ impl<M: Matcher> Sink for &mut Collect<'_, M> {
     fn matched(&mut self, _: &Searcher, matched: &SinkMatch<'_>) -> io::Result<bool> {
         let first = matched.line_number().unwrap_or(0);
         for (number, line) in (first..).zip(matched.lines()) {
-            let (mut count, mut telling) = (0, None::<(usize, bool)>);
+            let (mut count, mut telling) = (0, None::<(usize, Role)>);
             let searched = self.matcher.find_iter(line, |found| {
-                let definition = self.judging.is_definition(line, found.start());
-                if telling.is_none_or(|(_, defines)| definition && !defines) {
-                    telling = Some((found.start(), definition));
+                let role = self.judging.role(line, found.start());
+                // The first one, or the first that defines.
+                if telling.is_none_or(|(_, before)| role < before) {
+                    telling = Some((found.start(), role));
                 }
                 count += 1;
                 true
             });
             searched.map_err(|error| io::Error::other(error.to_string()))?;
-            if let Some((start, definition)) = telling {
-                self.found.add_line(number, line, start, count, definition);
+            if let Some((start, role)) = telling {
+                self.found.add_line(number, line, start, count, role);
             }
         }
         Ok(true)

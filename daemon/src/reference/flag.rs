@@ -10,7 +10,7 @@ use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
 use super::file::{self, Content, FileSearch, Judging, Outcome};
-use super::hits::{FileHits, Hits};
+use super::hits::{FileHits, Hits, Role, Standing};
 use super::pattern::Pieces;
 use super::scan::Scan;
 
@@ -32,9 +32,9 @@ pub(super) fn find(scan: &Scan, value: &str) -> Option<Hits> {
     let (mut hits, mut search) = (Hits::default(), FileSearch::new(&certain, Judging::AllDefine, Content::Text));
     for path in defined.hits().files().map(Path::new) {
         if let (Outcome::Searched(Some(found)), _) = search.search(path, &|| scan.stopped()) {
-            hits.add(path, found, false);
+            hits.add(path, found, Standing::NotIgnored);
         } else if let Some(found) = attribute.as_ref().and_then(|attribute| attribute.find(path)) {
-            hits.add(path, found, false);
+            hits.add(path, found, Standing::NotIgnored);
         }
     }
     (hits.count > 0).then_some(hits)
@@ -60,7 +60,7 @@ impl Attribute {
             let start = memchr::memrchr(b'\n', &text[..matched.end()]).map_or(0, |at| at + 1);
             let end = memchr::memchr(b'\n', &text[matched.end()..]).map_or(text.len(), |at| matched.end() + at);
             let number = memchr::memchr_iter(b'\n', &text[..start]).count() as u64 + 1;
-            found.add_line(number, &text[start..end], 0, 1, true);
+            found.add_line(number, &text[start..end], 0, 1, Role::Definition);
             true
         });
         searched.ok().filter(|()| found.count > 0).map(|()| found)

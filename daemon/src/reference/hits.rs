@@ -16,6 +16,33 @@ pub(super) const MAX_MATCHES: usize = 20;
 /// Longest text of a match, in characters.
 const MAX_TEXT: usize = 200;
 
+/// What an occurrence is to the name; definitions come first in the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    /// It declares the name.
+    Definition,
+    /// It does not.
+    Use,
+}
+
+/// What a file is to git.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// git tracks it, or would.
+    NotIgnored,
+    /// git would ignore it.
+    Ignored,
+}
+
+/// Whether matches are shown with their roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Roles {
+    /// Definitions were told from uses.
+    Told,
+    /// They were not.
+    NotTold,
+}
+
 /// What was found in all files.
 #[derive(Debug, Default, Clone)]
 pub struct Hits {
@@ -32,7 +59,7 @@ pub struct Hits {
 /// A matching line; the order is that of the answer: definitions first, then by file and line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
-    is_use: bool,
+    role: Role,
     file: String,
     number: u64,
     text: String,
@@ -49,14 +76,14 @@ pub(super) struct FileHits {
 
 impl Hits {
     /// Takes in what one file holds.
-    pub(super) fn add(&mut self, path: &Path, found: FileHits, ignored: bool) {
+    pub(super) fn add(&mut self, path: &Path, found: FileHits, standing: Standing) {
         let file = path.to_string_lossy().into_owned();
         self.count += found.count;
         self.num_files += 1;
-        self.outside_ignored |= !ignored;
-        for (is_use, lines) in [(false, found.definitions), (true, found.uses)] {
+        self.outside_ignored |= standing == Standing::NotIgnored;
+        for (role, lines) in [(Role::Definition, found.definitions), (Role::Use, found.uses)] {
             for (number, text) in lines {
-                self.best.insert(Line { is_use, file: file.clone(), number, text });
+                self.best.insert(Line { role, file: file.clone(), number, text });
                 if self.best.len() > MAX_MATCHES {
                     self.best.pop_last();
                 }
@@ -75,16 +102,16 @@ impl Hits {
 
     /// Returns the files of the best lines that declare the name.
     pub(super) fn definitions(&self) -> impl Iterator<Item = &str> {
-        self.best.iter().filter(|line| !line.is_use).map(|line| line.file.as_str())
+        self.best.iter().filter(|line| line.role == Role::Definition).map(|line| line.file.as_str())
     }
 
-    /// Returns the best lines as the answer shows them; `judged` when definitions were told from uses.
-    pub(super) fn matches(&self, judged: bool) -> Vec<ReferenceMatch> {
+    /// Returns the best lines as the answer shows them.
+    pub(super) fn matches(&self, roles: Roles) -> Vec<ReferenceMatch> {
         let shown = |line: &Line| ReferenceMatch {
             file: line.file.clone(),
             line: line.number,
             text: line.text.clone(),
-            definition: judged.then_some(!line.is_use),
+            definition: (roles == Roles::Told).then_some(line.role == Role::Definition),
         };
         self.best.iter().map(shown).collect()
     }
@@ -92,9 +119,12 @@ impl Hits {
 
 impl FileHits {
     /// Takes in a line that holds `count` occurrences, the telling one at byte `start`.
-    pub(super) fn add_line(&mut self, number: u64, line: &[u8], start: usize, count: u64, is_definition: bool) {
+    pub(super) fn add_line(&mut self, number: u64, line: &[u8], start: usize, count: u64, role: Role) {
         self.count += count;
-        let kept = if is_definition { &mut self.definitions } else { &mut self.uses };
+        let kept = match role {
+            Role::Definition => &mut self.definitions,
+            Role::Use => &mut self.uses,
+        };
         if kept.len() < MAX_MATCHES {
             kept.push((number, excerpt(line, start)));
         }
@@ -124,23 +154,23 @@ mod tests {
     fn the_answer_does_not_depend_on_the_order() {
         let file = |index: usize| {
             let mut found = FileHits::default();
-            found.add_line(2, b"use x", 4, 1, false);
+            found.add_line(2, b"use x", 4, 1, Role::Use);
             if index == 250 {
-                found.add_line(9, b"fn x", 3, 1, true);
+                found.add_line(9, b"fn x", 3, 1, Role::Definition);
             }
             (format!("/r/{index:03}"), found)
         };
         let (mut forth, mut back) = (Hits::default(), Hits::default());
         for index in 0..300 {
             let (path, found) = file(index);
-            forth.add(Path::new(&path), found, false);
+            forth.add(Path::new(&path), found, Standing::NotIgnored);
             let (path, found) = file(299 - index);
-            back.add(Path::new(&path), found, false);
+            back.add(Path::new(&path), found, Standing::NotIgnored);
         }
-        assert_eq!(forth.matches(true), back.matches(true));
+        assert_eq!(forth.matches(Roles::Told), back.matches(Roles::Told));
         assert_eq!(forth.files().collect::<Vec<_>>(), back.files().collect::<Vec<_>>());
         assert_eq!((forth.count, forth.num_files, forth.files().count()), (301, 300, MAX_FILES));
-        let matches = forth.matches(true);
+        let matches = forth.matches(Roles::Told);
         assert_eq!((matches.len(), matches[0].file.as_str(), matches[0].definition), (20, "/r/250", Some(true)));
         assert_eq!(matches[1].file, "/r/000");
     }

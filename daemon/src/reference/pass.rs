@@ -7,6 +7,7 @@ use grep_matcher::Matcher;
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkState};
 
 use super::file::{Content, FileSearch, Judging, Outcome};
+use super::hits::Standing;
 use super::scan::{Scan, Settled, lock};
 use super::walk::Extent;
 
@@ -54,7 +55,7 @@ impl<'a, M: Matcher + Sync> Pass<'a, M> {
                 if content == Content::Bytes && matches!(outcome, Outcome::Searched(_)) {
                     self.scan.counts.binary.fetch_sub(1, Ordering::Relaxed);
                 }
-                match self.scan.settle(path, outcome, bytes, false) {
+                match self.scan.settle(path, outcome, bytes, Standing::NotIgnored) {
                     Settled::Done => {}
                     Settled::Binary => lock(&self.scan.binary_left).push(path.clone()),
                     Settled::Stopped => return,
@@ -124,7 +125,10 @@ impl<M: Matcher + Sync> ParallelVisitor for Visitor<'_, M> {
             return WalkState::Quit;
         }
         let was_binary = self.pass.binary.binary_search(&hash).is_ok();
-        let ignored = self.pass.extent == Extent::Everything && !was_binary;
+        let standing = match self.pass.extent {
+            Extent::Everything if !was_binary => Standing::Ignored,
+            Extent::Everything | Extent::NotIgnored => Standing::NotIgnored,
+        };
         let (outcome, bytes) = match entry.file_type() {
             Some(kind) if !kind.is_file() => (Outcome::Special, 0),
             _ => self.search.search(entry.path(), &|| scan.stopped()),
@@ -132,7 +136,7 @@ impl<M: Matcher + Sync> ParallelVisitor for Visitor<'_, M> {
         if was_binary && !matches!(outcome, Outcome::Stopped) {
             scan.counts.binary.fetch_sub(1, Ordering::Relaxed);
         }
-        match scan.settle(entry.path(), outcome, bytes, ignored) {
+        match scan.settle(entry.path(), outcome, bytes, standing) {
             Settled::Done => self.done.push(hash),
             Settled::Binary => self.binary.push(hash),
             Settled::Stopped => return WalkState::Quit,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::file::{Content, FileSearch, Judging, Outcome};
-use super::hits::{Hits, MAX_FILES};
+use super::hits::{Hits, MAX_FILES, Standing};
 use super::pattern::{Pattern, is_identifier};
 use super::scan::Scan;
 
@@ -56,7 +56,7 @@ pub(super) fn find(scan: &Scan, outer: &str, member: &str) -> Member {
         if declaring.contains(file)
             && let Some(found) = found.into_definitions()
         {
-            declared.add(Path::new(file), found, false);
+            declared.add(Path::new(file), found, Standing::NotIgnored);
         }
     }
     match mentioned {

@@ -15,7 +15,7 @@ use grep_matcher::Matcher;
 use grounding_proto::reference::{Coverage, SkippedFiles};
 
 use super::file::{Content, Judging, Outcome};
-use super::hits::Hits;
+use super::hits::{Hits, Standing};
 use super::pass::Pass;
 use super::tracked::{estimate, not_visited};
 use super::walk::{Extent, Passed, Root, walk};
@@ -243,13 +243,13 @@ impl Scan {
         lock(&self.obstacles).dependency_dirs.extend(met.into_iter().filter(|directory| !holds_tracked(directory)));
     }
 
-    pub(super) fn settle(&self, path: &Path, outcome: Outcome, bytes: u64, ignored: bool) -> Settled {
+    pub(super) fn settle(&self, path: &Path, outcome: Outcome, bytes: u64, standing: Standing) -> Settled {
         let counted = match outcome {
             Outcome::Searched(found) => {
                 self.counts.files.fetch_add(1, Ordering::Relaxed);
                 self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
                 if let Some(found) = found {
-                    lock(&self.hits).add(path, found, ignored);
+                    lock(&self.hits).add(path, found, standing);
                 }
                 return Settled::Done;
             }

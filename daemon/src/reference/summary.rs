@@ -6,7 +6,7 @@ use std::time::Duration;
 use grounding_proto::reference::{Coverage, MemoryReference, ReferenceAnswer, ReferenceKind, ReferenceVerdict};
 
 use super::file;
-use super::hits::MAX_FILES;
+use super::hits::{MAX_FILES, Roles};
 use super::path::{Found, LineFound, PathReference};
 use super::scan::{Obstacles, Scan};
 
@@ -100,7 +100,8 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
         _ => ReferenceVerdict::Present,
     };
     let value = &reference.value;
-    let matches = hits.matches(reference.kind == ReferenceKind::Symbol || matches!(finding, Finding::FlagInPieces));
+    let told = reference.kind == ReferenceKind::Symbol || matches!(finding, Finding::FlagInPieces);
+    let matches = hits.matches(if told { Roles::Told } else { Roles::NotTold });
     let ignored = verdict == ReferenceVerdict::Present && !hits.outside_ignored;
     let mut sentences = Vec::new();
     if verdict == ReferenceVerdict::Present {
