@@ -1,13 +1,14 @@
 //! How an attempt comes into the table: a supervisor of our own is started, or one that runs already is adopted.
 //!
-//! Either way somebody watches it from then on and says in the slot when it has ended. It never waits for an attempt's
-//! end itself and never judges whether one may begin: that is the table's to do and the lock's to say.
+//! Either way a task watches it from then on and says in the slot when it has ended; no caller waits here for that. Nothing
+//! here judges whether an attempt may begin: that is the table's to ask and the lock's to say.
 
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use grounding_proto::wire::Settings;
 use notify::Watcher;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
@@ -27,6 +28,19 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const LOOK_SOON: Duration = Duration::from_millis(10);
 
 impl Attempts {
+    /// Takes a place's running attempt into the table when one of our supervisors holds its lock.
+    pub fn recover(&self, place: &Place, settings: &Settings) {
+        let slot = self.slot(place);
+        let lock = place.lock(settings);
+        let Ok(_starting) = slot.starting.clone().try_lock_owned() else { return };
+        if slot.live().is_none()
+            && let Ok(Some(HeldBy::Ours(Some(holder)))) = lock.probe(self.clock().as_ref())
+        {
+            // The attempt is in the table now; a holder that runs none stays out of it.
+            let _ = self.adopt(&slot, place, holder, lock);
+        }
+    }
+
     /// Starts a supervisor and returns once its start record stands; nothing when the lock is somebody else's.
     pub(super) async fn start(
         &self,

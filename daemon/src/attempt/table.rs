@@ -46,7 +46,7 @@ pub(super) struct Shared {
 /// an attempt is waited for; `live` is never held across an await.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    starting: Arc<tokio::sync::Mutex<Foreign>>,
+    pub(super) starting: Arc<tokio::sync::Mutex<Foreign>>,
     live: Mutex<Option<Live>>,
 }
 
@@ -262,19 +262,6 @@ impl Attempts {
         }
     }
 
-    /// Takes a place's running attempt into the table when one of our supervisors holds its lock.
-    pub fn recover(&self, place: &Place, settings: &Settings) {
-        let slot = self.slot(place);
-        let lock = place.lock(settings);
-        let Ok(_starting) = slot.starting.clone().try_lock_owned() else { return };
-        if slot.live().is_none()
-            && let Ok(Some(HeldBy::Ours(Some(holder)))) = lock.probe(self.clock().as_ref())
-        {
-            // The attempt is in the table now; a holder that runs none stays out of it.
-            let _ = self.adopt(&slot, place, holder, lock);
-        }
-    }
-
     async fn wait(
         &self,
         place: &Place,
@@ -299,7 +286,7 @@ impl Attempts {
         }
     }
 
-    fn slot(&self, place: &Place) -> Arc<Slot> {
+    pub(super) fn slot(&self, place: &Place) -> Arc<Slot> {
         let mut slots = self.slots();
         if slots.len() > MANY_SLOTS {
             slots.retain(|_, slot| Arc::strong_count(slot) > 1 || !slot.is_idle());
@@ -313,7 +300,7 @@ impl Attempts {
 }
 
 impl Slot {
-    fn live(&self) -> Option<Live> {
+    pub(super) fn live(&self) -> Option<Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
