@@ -1,4 +1,7 @@
 //! The command line of `groundingd`. People use `groundingctl`; this is what it, clients and the daemon itself start.
+//!
+//! It owns the verbs, what they print and their exit codes, and the one runtime of a process with its number of threads.
+//! It never judges anything itself: each verb is a function of another module. `exec` alone runs without a runtime.
 
 use std::ffi::OsString;
 use std::io::Write;

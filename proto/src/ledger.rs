@@ -1,4 +1,7 @@
 //! The evidence ledger on the wire (SPEC 1 and 4).
+//!
+//! It owns the arguments and answers of the ledger tools, and the words for an entry's type and confidence. How entries
+//! are stored, and what is bounded when they are read, is the daemon's; no type here knows a database.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

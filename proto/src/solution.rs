@@ -1,4 +1,8 @@
 //! The solution gate on the wire (SPEC 1 and 6).
+//!
+//! It owns the arguments and answers of the solution tools, and the verdict and diagnostics inside them, which files hold
+//! as well: a name that changes here changes what earlier builds wrote. It never judges: what allows a solution is the
+//! daemon's gate's to say. What bytes a signature covers is the daemon's signing's alone.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};

@@ -1,4 +1,8 @@
 //! The HTTP bodies around the tools, and what the daemon says of itself (DESIGN, HTTP API).
+//!
+//! It owns what client and daemon of different builds must agree on: the protocol's range, the bound of a body, what a
+//! client tells of itself with each call, and the defaults of the settings. Paths and variables travel as `OsText`, so
+//! that no byte is lost on the way. It never resolves a root or reads a variable; `environment` does.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

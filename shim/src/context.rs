@@ -1,4 +1,7 @@
 //! What a client tells the daemon about itself with each call: working directory, storage roots, settings, environment.
+//!
+//! The daemon must not guess any of it, because it may run in another environment. The variables themselves go along only
+//! with the tools that start programs; nothing here writes them anywhere.
 
 use std::path::PathBuf;
 

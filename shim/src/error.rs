@@ -1,4 +1,7 @@
 //! A call that brought no success: every way it can fail, in words that say what to do.
+//!
+//! It owns the line between a request that was not carried out and one whose outcome is not known, and for the latter how
+//! to find out. It never retries; `client` decides that. What a command's exit code is, `command::failure` says.
 
 use std::io;
 use std::path::PathBuf;

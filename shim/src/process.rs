@@ -1,4 +1,7 @@
 //! Child processes: the one module of the clients that makes a command, and where the daemon's executable is found.
+//!
+//! A daemon is started with the client's environment, away from its working directory, and shares nothing with it but the
+//! readiness pipe. This module never waits for a daemon or judges what it says; `launch` does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

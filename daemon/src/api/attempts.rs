@@ -1,4 +1,7 @@
 //! `/v1/attempts`: what people and health checks see of attempts, and their way to cancel one.
+//!
+//! It owns the query of these routes: which verdict directory is meant and by whose stale time its locks are judged. It
+//! never starts an attempt, and reads files only where blocking is allowed. A log is given in pieces of bounded size.
 
 use std::path::PathBuf;
 

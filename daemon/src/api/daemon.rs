@@ -1,4 +1,7 @@
 //! What every handler shares: one cloneable handle on the daemon's state.
+//!
+//! It owns the counts of clients and requests, and the one switch that drains: from then on no request begins, and those
+//! that began are waited for. It knows no route and no socket, and never ends the process; `serve` does.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

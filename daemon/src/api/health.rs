@@ -1,4 +1,7 @@
 //! What the daemon says of itself: version, health, and that it drains.
+//!
+//! Asking here counts as no request in flight, so that it neither holds a drain up nor is refused by one. A ledger that
+//! can't be used makes the answer degraded, not an error.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -1,4 +1,7 @@
 //! Answers about attempts: one constructor per kind, and the bound that every answer keeps (SPEC 6 and 9.8).
+//!
+//! What does not fit is left out in a fixed order, preflight's payload first and blockers last; the answer says so and
+//! names the file that holds the whole. It never reads a file and never judges how an attempt stands.
 
 use std::path::Path;
 

@@ -1,4 +1,8 @@
 //! Which files of a tree a scan visits: the walk, in parallel, and the directories it leaves out (SPEC 7).
+//!
+//! It owns the root that is looked in and the lists of dependency and build directories, and tells what it met and did
+//! not enter, so that others can say so. It never follows a symlink and never opens a pipe that stands where an
+//! ignore file would.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! Reading the files of a run: regular files only, never more than 4 MiB, never waiting for a writer.
+//!
+//! A file that is absent, unreadable or too large is told apart and never taken for an empty one: what follows from that
+//! is the caller's to say. Symlinks are followed. It never parses what it read.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
