@@ -14,7 +14,7 @@ use crate::process::{self, ProgramNotFound};
 use crate::state::State;
 
 /// How long the daemon may say nothing while it starts.
-pub const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// A daemon that did not get ready.
 #[derive(Debug, thiserror::Error)]

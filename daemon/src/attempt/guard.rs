@@ -252,8 +252,7 @@ fn children() -> Vec<Pid> {
 }
 
 /// Returns the name of a signal as people know it.
-#[must_use]
-pub fn signal_name(number: i32) -> String {
+fn signal_name(number: i32) -> String {
     const NAMED: &[(Signal, &str)] = &[
         (Signal::HUP, "SIGHUP"),
         (Signal::INT, "SIGINT"),

@@ -206,7 +206,7 @@ impl Log {
     }
 
     /// Returns the attempts of an id, in the order of the file.
-    pub fn of_id<'log>(&'log self, id: &str) -> impl Iterator<Item = &'log Attempt> {
+    fn of_id<'log>(&'log self, id: &str) -> impl Iterator<Item = &'log Attempt> {
         self.attempts.iter().filter(move |attempt| attempt.id == id)
     }
 

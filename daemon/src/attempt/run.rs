@@ -21,7 +21,7 @@ use crate::solution::preflight;
 use crate::store::{self, StoreError};
 
 /// Most stdout that is read, in bytes.
-pub const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
+const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 /// Most stderr that is kept, in bytes.
 const MAX_STDERR_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a pipe that outlives preflight is read at the most.

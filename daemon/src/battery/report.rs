@@ -35,7 +35,7 @@ pub enum Kind {
 impl Kind {
     /// Returns the weight of one check of this kind; of `Tdd`, that of a check with something to judge.
     #[must_use]
-    pub fn weight(self) -> f64 {
+    fn weight(self) -> f64 {
         match self {
             Self::Typecheck | Self::Test => 0.20,
             Self::Lint | Self::Audit => 0.15,
@@ -46,7 +46,7 @@ impl Kind {
 
     /// Returns whether a check of this kind says something about the code itself.
     #[must_use]
-    pub fn checks_code(self) -> bool {
+    fn checks_code(self) -> bool {
         matches!(self, Self::Lint | Self::Typecheck | Self::Test | Self::Custom)
     }
 

@@ -50,8 +50,7 @@ const WORDS: &[(ClaimType, &[&str])] = &[
 ];
 
 /// Returns the kind of a claim: the first whose words occur in it, else generic.
-#[must_use]
-pub fn detect(claim: &str) -> ClaimType {
+pub(super) fn detect(claim: &str) -> ClaimType {
     // A claim may be wrapped: any run of white space stands for the one space of a phrase.
     let text = claim.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
     let named = |(_, words): &&(ClaimType, &[&str])| words.iter().any(|word| contains_word(&text, word));

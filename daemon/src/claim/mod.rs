@@ -7,5 +7,4 @@
 mod detection;
 mod policy;
 
-pub use detection::detect;
-pub use policy::{derive_context, evaluate, evaluate_from_session};
+pub use policy::{evaluate, evaluate_from_session};

@@ -6,7 +6,7 @@
 use grounding_proto::claim::{ClaimAnswer, ClaimContext, ClaimType, Prerequisite};
 use serde_json::{Map, Value};
 
-use super::detect;
+use super::detection::detect;
 use crate::ledger::Evidence;
 
 /// Returns whether a claim may be made in a context, and what is missing; the kind is detected when none is given.
@@ -40,8 +40,7 @@ pub fn evaluate_from_session(
 }
 
 /// Returns the context that a session proves: `phase_status` as in its summary, `evidence` as in its ledger.
-#[must_use]
-pub fn derive_context(phase_status: &Map<String, Value>, evidence: Evidence) -> ClaimContext {
+fn derive_context(phase_status: &Map<String, Value>, evidence: Evidence) -> ClaimContext {
     let passed = |phase: &str| matches!(phase_status.get(phase).and_then(Value::as_str), Some("done" | "skipped"));
     let inspected = passed("runtime-inspection");
     ClaimContext {

@@ -13,7 +13,7 @@ use super::diagnostics::{self, Payload};
 use crate::process::{self, ClientEnvironment};
 
 /// The value of `SOLUTION_PREFLIGHT_BIN` that names the built-in battery.
-pub const BUILT_IN: &str = "builtin";
+const BUILT_IN: &str = "builtin";
 
 /// No preflight program.
 #[derive(Debug, thiserror::Error)]
