@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 use grounding_proto::solution::SolutionGateAnswer;
+use grounding_proto::text::{printable, printable_json};
 use grounding_proto::wire::{OsText, Root};
 
 use crate::attempt::{guard, supervisor};
@@ -140,7 +141,7 @@ async fn gate(environment: Environment, arguments: Gate) -> ExitCode {
         Err(why) => return refuse(&why),
     };
     let answer = gate::gate(subject.request()).await;
-    print(&if arguments.json { json::pretty(&answer) } else { shown(&answer) });
+    print(&if arguments.json { printable_json(&json::pretty(&answer)) } else { shown(&answer) });
     ExitCode::from(if answer.allowed { exit::OK } else { exit::NEGATIVE })
 }
 
@@ -150,7 +151,7 @@ async fn verify(environment: Environment, arguments: Gate) -> ExitCode {
         Err(why) => return refuse(&why),
     };
     let found = verify::verify(subject.request()).await;
-    print(&if arguments.json { json::pretty(&found) } else { found.to_string() });
+    print(&if arguments.json { printable_json(&json::pretty(&found)) } else { found.to_string() });
     ExitCode::from(if found.signature == Signature::Ok { exit::OK } else { exit::NEGATIVE })
 }
 
@@ -166,10 +167,16 @@ struct Subject {
 impl Subject {
     fn of(environment: &Environment, arguments: &Gate) -> Result<Self, String> {
         let roots = environment.roots();
-        let cwd = std::env::current_dir().map_err(|_| "the working directory is gone")?;
+        let repo_path = match &arguments.repo {
+            Some(repo) if repo.is_absolute() => repo.clone(),
+            repo => {
+                let cwd = std::env::current_dir().map_err(|_| "the working directory is gone; name the repository")?;
+                repo.as_ref().map_or_else(|| cwd.clone(), |repo| cwd.join(repo))
+            }
+        };
         Ok(Self {
             id: arguments.id.clone(),
-            repo_path: arguments.repo.as_ref().map_or_else(|| cwd.clone(), |repo| cwd.join(repo)),
+            repo_path,
             verdict_dir: root(roots.verdicts)?,
             signing_key: root(roots.signing_key)?,
             environment: ClientEnvironment::new(environment.variables().iter().cloned()),
@@ -226,7 +233,7 @@ async fn preflight(environment: Environment, arguments: PreflightRun) -> ExitCod
 
 fn shown(answer: &SolutionGateAnswer) -> String {
     let decision = if answer.allowed { "allowed" } else { "denied" };
-    let printable = answer.reason.replace(char::is_control, " ");
+    let printable = printable(&answer.reason);
     let code = serde_json::to_value(answer.code).unwrap_or_default();
     format!("{decision} ({}): {printable}", code.as_str().unwrap_or_default())
 }

@@ -12,6 +12,8 @@ use std::sync::Mutex;
 use grounding_proto::environment::{Environment, GROUNDING_LOG};
 use tracing_subscriber::EnvFilter;
 
+use crate::store;
+
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Sends everything that is logged to a file, filtered by `GROUNDING_LOG`. The caller is the one instance.
@@ -57,7 +59,8 @@ impl Write for LogFile {
 }
 
 fn open(path: &Path) -> io::Result<(File, u64)> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    let file =
+        store::open_own(OpenOptions::new().append(true).create(true).mode(0o600), path).map_err(io::Error::other)?;
     let written = file.metadata()?.len();
     Ok((file, written))
 }

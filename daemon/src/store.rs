@@ -97,18 +97,36 @@ pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(StoreError::io("create", dir))
 }
 
+/// As `ensure_dir`, for a directory that is ours alone: one that a symlink stands for is refused.
+///
+/// # Errors
+/// When it can't be created, or is a symlink.
+pub fn ensure_own_dir(dir: &Path) -> Result<(), StoreError> {
+    ensure_dir(dir)?;
+    let metadata = fs::symlink_metadata(dir).map_err(StoreError::io("read", dir))?;
+    if metadata.is_symlink() { Err(StoreError::unusable(dir, "is a symlink")) } else { Ok(()) }
+}
+
 /// Reads a whole regular file; a symlink in the last component is not followed. Returns nothing when it is absent.
 ///
 /// # Errors
 /// When it is a symlink, no regular file, larger than `limit` bytes, or can't be read.
 pub fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(file) = open_regular(path)? else { return Ok(None) };
+    read_opened(file, path, limit).map(Some)
+}
+
+/// Reads a whole opened file.
+///
+/// # Errors
+/// When it is larger than `limit` bytes or can't be read.
+pub fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
     if bytes.len() as u64 > limit {
         return Err(StoreError::unusable(path, format_args!("is larger than {limit} bytes")));
     }
-    Ok(Some(bytes))
+    Ok(bytes)
 }
 
 /// Reads a piece of a regular file: at most `most` bytes from the offset on. Returns nothing when it is absent.
@@ -208,6 +226,17 @@ pub struct FileLock {
 }
 
 /// Opens a file that is no symlink, without waiting for the other end of a pipe; returns nothing when it is absent.
+/// Opens or creates a regular file of our own with these options; a symlink in the last component is not followed, and a
+/// pipe holds nobody up.
+///
+/// # Errors
+/// When it is a symlink, no regular file, or can't be opened.
+pub fn open_own(options: &mut OpenOptions, path: &Path) -> Result<File, StoreError> {
+    let file = open(options, path)?.ok_or_else(|| StoreError::unusable(path, "has no directory"))?;
+    let metadata = file.metadata().map_err(StoreError::io("read", path))?;
+    if metadata.is_file() { Ok(file) } else { Err(StoreError::unusable(path, "is not a regular file")) }
+}
+
 /// Opens a regular file to be read, or nothing when it is absent.
 ///
 /// # Errors

@@ -45,7 +45,7 @@ pub struct Environment {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// There is no home directory.
-    #[error("no home directory: HOME is not set to an absolute path and the user has no passwd entry; set HOME")]
+    #[error("no home directory: HOME is not an absolute path; set it to one")]
     NoHome,
     /// A variable that must be absolute is not.
     #[error("{variable} must be an absolute path, but is \"{value}\"; set it to an absolute path or unset it")]

@@ -14,4 +14,5 @@ pub mod reference;
 pub mod schema;
 pub mod session;
 pub mod solution;
+pub mod text;
 pub mod wire;

@@ -320,7 +320,7 @@ pub struct SolutionStatusAnswer {
     /// How long to wait before asking again, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_after_ms: Option<u64>,
-    /// Why nothing is known.
+    /// Why there is no verdict, or why nothing is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

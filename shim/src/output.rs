@@ -5,6 +5,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use grounding_proto::text::printable_lines;
+
 /// Writes text to stdout.
 ///
 /// # Errors
@@ -29,6 +31,14 @@ pub fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
     stdout.flush()
+}
+
+/// Writes bytes that somebody else's program made: exactly, but to a terminal without what would steer it.
+///
+/// # Errors
+/// As `data`.
+pub fn foreign(foreign: &[u8]) -> io::Result<()> {
+    if io::stdout().is_terminal() { data(&printable_lines(&String::from_utf8_lossy(foreign))) } else { bytes(foreign) }
 }
 
 /// Writes a line to stderr; one that can't be written is nobody's loss.

@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
-use grounding_proto::ledger::{LedgerHealth, LedgerStatusAnswer};
+use grounding_proto::ledger::LedgerHealth;
 use grounding_proto::wire::{ContextRequest, Health, HealthAnswer, PROTOCOL, Root, VersionAnswer};
 use serde::Deserialize;
 
@@ -60,10 +60,7 @@ pub fn parse<'body, T: Deserialize<'body>>(body: &'body [u8]) -> Result<T, Refus
 }
 
 async fn answer(daemon: &Daemon, ledger: &Root) -> HealthAnswer {
-    let ledger = match ledger {
-        Root::Path(path) => daemon.ledgers().status(path.as_path()).await,
-        Root::Refused(why) => LedgerStatusAnswer::error(why),
-    };
+    let ledger = super::tools::ledger_status(daemon, ledger).await;
     let status = if ledger.status == LedgerHealth::Ok { Health::Ok } else { Health::Degraded };
     HealthAnswer {
         status,

@@ -63,6 +63,12 @@ impl Refusal {
         Self { code: ErrorCode::Internal, message: message.into() }
     }
 
+    /// Returns the sentence that is told.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Puts the tool's name in front of the message.
     #[must_use]
     pub fn of_tool(self, tool: &str) -> Self {

@@ -82,10 +82,7 @@ async fn answer(daemon: &Daemon, tool: &str, arguments: Value, context: Context)
         }
         "ledger_add" => json(&daemon.ledgers().add(&root(&roots.ledger)?, typed(arguments)?).await?),
         "ledger_summary" => json(&daemon.ledgers().summary(&root(&roots.ledger)?, &typed(arguments)?).await?),
-        "ledger_status" => json(&match &roots.ledger {
-            Root::Path(path) => daemon.ledgers().status(path.as_path()).await,
-            Root::Refused(why) => LedgerStatusAnswer::error(why),
-        }),
+        "ledger_status" => json(&ledger_status(daemon, &roots.ledger).await),
         "claim_evaluate" => {
             let arguments: ClaimEvaluate = typed(arguments)?;
             let met = arguments.context.unwrap_or_default();
@@ -132,6 +129,14 @@ async fn answer(daemon: &Daemon, tool: &str, arguments: Value, context: Context)
             json(&blocking(move || hypothesis::reset(&dir, arguments)).await?)
         }
         other => Err(Refusal::not_found(format!("there is no tool \"{other}\""))),
+    }
+}
+
+/// Answers `ledger_status`, and health: a ledger that can't be used is an answer, too.
+pub(super) async fn ledger_status(daemon: &Daemon, ledger: &Root) -> LedgerStatusAnswer {
+    match root(ledger) {
+        Ok(path) => daemon.ledgers().status(&path).await,
+        Err(refusal) => LedgerStatusAnswer::error(refusal.message()),
     }
 }
 

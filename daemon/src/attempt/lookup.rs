@@ -100,6 +100,7 @@ pub fn status(attempts: &Attempts, request: &LookupRequest) -> Result<SolutionSt
         last_updated_at: attempt.last_updated_at().map(str::to_owned),
         is_latest_for_id: Some(latest),
         poll_after_ms: (status == AttemptStatus::Running).then_some(request.settings.poll_after_ms),
+        error: attempt.terminal.as_ref().filter(|_| status == AttemptStatus::Failed).and_then(|it| it.error.clone()),
         ..bare(status)
     })
 }

@@ -70,6 +70,7 @@ pub fn write(verdict_dir: &Path, result: &AttemptResult) -> Result<(), StoreErro
     let path = result_path(verdict_dir, &result.attempt_id)
         .ok_or_else(|| StoreError::unusable(verdict_dir, "can't hold a result whose attempt is not named by a UUID"))?;
     // Compact: indented, a large answer could grow past what is read back.
+    store::ensure_own_dir(path.parent().unwrap_or(verdict_dir))?;
     let mut text = serde_json::to_string(result)
         .map_err(|error| StoreError::unusable(&path, format_args!("can't be written as JSON ({error})")))?;
     text.push('\n');

@@ -167,7 +167,7 @@ fn too_much() -> String {
 }
 
 fn create_log(path: &Path) -> Result<File, StoreError> {
-    store::ensure_dir(path.parent().unwrap_or(Path::new("/")))?;
+    store::ensure_own_dir(path.parent().unwrap_or(Path::new("/")))?;
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     created.map_err(StoreError::io("create", path))
 }

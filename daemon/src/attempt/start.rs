@@ -21,6 +21,7 @@ use super::table::{Attempts, EvaluateRequest, Live, Phase, Slot};
 use crate::clock::SharedClock;
 use crate::error::describe;
 use crate::process;
+use crate::store;
 
 /// How often an attempt that belongs to another daemon is looked at when its directory tells nothing.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -102,6 +103,20 @@ impl Attempts {
             slot.end(&shared, &phase, ended);
         });
         Ok(Some(live))
+    }
+
+    /// Ends an evaluation that never got as far as its lock: it too leaves no earlier verdict behind, unless somebody
+    /// holds the lock, whose verdict it would be.
+    pub(super) fn withdraw_earlier(&self, place: &Place, settings: &Settings, error: String) -> String {
+        if let Ok(Some(_)) = place.lock(settings).probe(self.clock().as_ref()) {
+            return error;
+        }
+        match store::remove(&place.marker()) {
+            Ok(_) => error,
+            Err(removal) => {
+                format!("{error}; and the earlier verdict could not be removed and may remain: {}", describe(&removal))
+            }
+        }
     }
 
     /// Takes an attempt into the table that another daemon, or this one before a restart, began.

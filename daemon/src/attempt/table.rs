@@ -226,7 +226,10 @@ impl Attempts {
                     match self.start(slot, place, request, unchanged).await {
                         Ok(Some(live)) => return Ok(live),
                         Ok(None) => self.find_holder(slot, place, request, foreign),
-                        Err(error) => return Err(Box::new(answer::failed(&request.id, error))),
+                        Err(error) => {
+                            let error = self.withdraw_earlier(place, &request.settings, error);
+                            return Err(Box::new(answer::failed(&request.id, error)));
+                        }
                     }
                 }
             };

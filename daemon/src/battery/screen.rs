@@ -6,6 +6,8 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use grounding_proto::text::printable;
+
 use super::report::{Check, Report, Status};
 use super::run::Progress;
 
@@ -102,7 +104,7 @@ fn line(check: &Check) -> String {
         Status::Acknowledged => "known",
     };
     let message = check.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
-    format!("{status:<5} {} ({}){message}", check.name, seconds(check.duration_ms)).replace(char::is_control, " ")
+    printable(&format!("{status:<5} {} ({}){message}", check.name, seconds(check.duration_ms)))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with one digit")]

@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use grounding_proto::text::printable;
+
 use super::command::{self, CommandRequest, Ended, Ending};
 use super::configuration::Severity;
 use super::project::missing_tool;
@@ -148,7 +150,7 @@ impl Step {
             details.extend(ended.last_lines.iter().cloned());
         }
         let command: String = self.command.chars().take(MAX_COMMAND_CHARACTERS).collect();
-        details.push(format!("command: {}", command.replace(char::is_control, " ")));
+        details.push(format!("command: {}", printable(&command)));
         details
     }
 }

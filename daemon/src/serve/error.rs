@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::store::StoreError;
+
 /// A daemon that can't serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -26,6 +28,20 @@ pub enum ServeError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Another process holds the lock and serves nobody.
+    #[error(
+        "another process holds {} and does not serve (it wrote: \"{holder}\"); end that process, then try again",
+        path.display()
+    )]
+    Stuck {
+        /// The lock.
+        path: PathBuf,
+        /// What it wrote there: its process id and version.
+        holder: String,
     },
     /// Another instance serves.
     #[error("another groundingd holds {}", .0.display())]

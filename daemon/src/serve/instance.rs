@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use grounding_proto::text::printable;
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 
@@ -37,7 +38,7 @@ impl Instance {
     pub(super) async fn take(path: PathBuf, socket: &Path, readiness: &Readiness) -> Result<Self, ServeError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(ServeError::io("open", &path))?;
+        let file = store::open_own(&mut options, &path)?;
         let started = Instant::now();
         let mut said = 0;
         loop {
@@ -51,9 +52,12 @@ impl Instance {
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(ServeError::io("lock", &path)(error)),
             }
-            let answers = UnixStream::connect(socket).await.is_ok();
-            if answers || started.elapsed() >= TAKEOVER {
+            if UnixStream::connect(socket).await.is_ok() {
                 return Err(ServeError::Busy(path));
+            }
+            if started.elapsed() >= TAKEOVER {
+                let holder = std::io::read_to_string(&file).unwrap_or_default();
+                return Err(ServeError::Stuck { path, holder: printable(holder.trim()) });
             }
             if started.elapsed().as_secs() > said {
                 said += 1;

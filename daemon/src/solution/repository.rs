@@ -175,8 +175,23 @@ impl Repository {
         let text = String::from_utf8_lossy(&output.stdout);
         match (output.code, CommitId::parse(text.trim())) {
             (Some(0), Some(head)) => Ok(head),
-            (Some(1), _) if output.stderr.is_empty() => Err(RepositoryError::NoCommit(self.path.clone())),
+            (Some(1), _) if output.stderr.is_empty() => Err(self.explain_no_commit().await),
             _ => Err(self.explain(&output.stderr)),
+        }
+    }
+
+    /// Tells a branch without a commit from a HEAD that names one which is not there.
+    async fn explain_no_commit(&self) -> RepositoryError {
+        let path = self.path.clone();
+        match self.git(&["rev-parse", "--verify", "--quiet", "HEAD"]).await {
+            Ok(named) if named.code == Some(0) => {
+                let name = String::from_utf8_lossy(&named.stdout).trim().to_owned();
+                let message =
+                    format!("HEAD names {name}, which is not a commit here; `git fsck` tells what is missing");
+                RepositoryError::Unreadable { path, message }
+            }
+            Ok(_) => RepositoryError::NoCommit(path),
+            Err(error) => error,
         }
     }
 

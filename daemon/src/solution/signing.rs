@@ -4,6 +4,7 @@
 //! logged, and never overwritten unless it is too short to be one.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,6 +43,9 @@ pub enum KeyError {
     /// It has too few bytes.
     #[error("the signing key at {} has fewer than {MIN_KEY_BYTES} bytes", .0.display())]
     Short(PathBuf),
+    /// Others may write it, and so sign what they like.
+    #[error("the signing key at {} can be written by other users; make it yours with mode 0600, or remove it", .0.display())]
+    Exposed(PathBuf),
     /// It can't be read or written.
     #[error("the signing key can't be used")]
     Store(#[from] StoreError),
@@ -72,9 +76,15 @@ pub struct Signable<'a> {
 /// Reads the key as it is.
 ///
 /// # Errors
-/// When it is absent, too short, a symlink, or can't be read.
+/// When it is absent, too short, a symlink, another user's to write, or can't be read.
 pub fn read_key(path: &Path) -> Result<SigningKey, KeyError> {
-    let bytes = store::read_file(path, MAX_KEY_BYTES)?.ok_or_else(|| KeyError::Absent(path.to_owned()))?;
+    let file = store::open_regular(path)?.ok_or_else(|| KeyError::Absent(path.to_owned()))?;
+    let metadata = file.metadata().map_err(StoreError::io("read", path))?;
+    let trusted = metadata.uid() == rustix::process::geteuid().as_raw() || metadata.uid() == 0;
+    if !trusted || metadata.mode() & 0o022 != 0 {
+        return Err(KeyError::Exposed(path.to_owned()));
+    }
+    let bytes = store::read_opened(file, path, MAX_KEY_BYTES)?;
     if bytes.len() < MIN_KEY_BYTES { Err(KeyError::Short(path.to_owned())) } else { Ok(SigningKey(bytes)) }
 }
 
@@ -174,8 +184,6 @@ fn signed_text(verdict: Signable<'_>, blockers: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use grounding_proto::solution::Verdict;
     use serde_json::Value;
 
@@ -250,6 +258,21 @@ mod tests {
             maker.join().unwrap()
         });
         assert_eq!(key, std::fs::read(&path).unwrap());
+    }
+
+    #[test]
+    fn a_key_that_others_may_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, [7; 32]).unwrap();
+        let permit =
+            |mode| std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        permit(0o644);
+        assert!(read_key(&path).is_ok());
+        for mode in [0o666, 0o620, 0o602] {
+            permit(mode);
+            assert!(matches!(read_key(&path), Err(KeyError::Exposed(_))), "{mode:o}");
+        }
     }
 
     #[test]

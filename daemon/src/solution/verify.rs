@@ -6,6 +6,7 @@
 use std::fmt::{self, Write};
 
 use grounding_proto::solution::{GateCode, Verdict, Worktree};
+use grounding_proto::text::printable;
 use serde::Serialize;
 
 use super::gate::{self, GateRequest};
@@ -143,7 +144,7 @@ impl fmt::Display for Verification {
             if index > 0 {
                 formatter.write_char('\n')?;
             }
-            write!(formatter, "{name:<14}{}", fact.replace(char::is_control, " "))?;
+            write!(formatter, "{name:<14}{}", printable(fact))?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 use grounding_proto::solution::AttemptStatus;
+use grounding_proto::text::{printable, printable_json};
 use grounding_proto::wire::AttemptRow;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
@@ -57,13 +58,14 @@ impl Attempt {
         match self.verb {
             Verb::Show { attempt_id, json } => {
                 let attempt: Map<String, Value> = client.get(&attempt_path(&client, &attempt_id, "")?).await?;
-                let text = if json { format!("{:#}\n", Value::Object(attempt)) } else { described(&attempt) };
+                let text =
+                    if json { printable_json(&format!("{:#}\n", Value::Object(attempt))) } else { described(&attempt) };
                 output::data(&text)?;
             }
             Verb::Log { attempt_id } => follow(&client, &attempt_id).await?,
             Verb::Cancel { attempt_id } => {
                 let _: Value = client.post(&attempt_path(&client, &attempt_id, "/cancel")?).await?;
-                output::talk(&format!("Cancelled {attempt_id}."));
+                output::talk(&format!("Asked {} to end; it then reads failed, \"cancelled\".", printable(&attempt_id)));
             }
         }
         Ok(exit::OK)
@@ -87,7 +89,7 @@ async fn follow(client: &Client, attempt_id: &str) -> Result<(), CommandError> {
             if piece.is_empty() {
                 break;
             }
-            output::bytes(&piece)?;
+            output::foreign(&piece)?;
             printed += piece.len();
         }
         if !matches!(attempt.status, AttemptStatus::Running | AttemptStatus::RunningUnconfirmed) {
@@ -99,7 +101,7 @@ async fn follow(client: &Client, attempt_id: &str) -> Result<(), CommandError> {
 
 fn described(attempt: &Map<String, Value>) -> String {
     let line = |(name, value): (&String, &Value)| {
-        let shown = value.as_str().map_or_else(|| value.to_string(), |value| value.replace(char::is_control, " "));
+        let shown = printable(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         format!("{name:<14}{shown}\n")
     };
     attempt.iter().map(line).collect()

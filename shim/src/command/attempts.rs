@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
+use grounding_proto::text::{printable, printable_json};
 use grounding_proto::wire::{AttemptRow, Root};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::Value;
@@ -30,7 +31,7 @@ impl Attempts {
         let client = Client::new(environment, StartPolicy::WhenAbsent);
         if self.json {
             let rows: Value = client.get(&path).await?;
-            output::line(&format!("{rows:#}"))?;
+            output::line(&printable_json(&format!("{rows:#}")))?;
         } else {
             let rows: Vec<AttemptRow> = client.get(&path).await?;
             output::data(&table(&rows))?;
@@ -66,8 +67,8 @@ fn table(rows: &[AttemptRow]) -> String {
     let mut lines = vec![["ATTEMPT", "ID", "STATUS", "STARTED", "SUMMARY"].map(str::to_owned)];
     lines.extend(rows.iter().map(|row| {
         let started = row.started_at.clone().unwrap_or_else(|| "-".to_owned());
-        let summary = row.summary.as_deref().unwrap_or("-").replace(char::is_control, " ");
-        [row.attempt_id.clone(), row.id.replace(char::is_control, "?"), word(row.status), started, summary]
+        let summary = printable(row.summary.as_deref().unwrap_or("-"));
+        [row.attempt_id.clone(), printable(&row.id), word(row.status), started, summary]
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<_> = (0..4).map(width).collect();

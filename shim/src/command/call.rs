@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use grounding_proto::environment::Environment;
+use grounding_proto::text::printable_json;
 use grounding_proto::{catalogue, exit};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ impl Call {
         let client = Client::new(environment, StartPolicy::WhenAbsent);
         let text = format!("waiting for {}", self.tool);
         let answer = wait::shown(&text, client.tool(&self.tool, arguments)).await?;
-        output::line(&format!("{:#}", Value::Object(answer)))?;
+        output::line(&printable_json(&format!("{:#}", Value::Object(answer))))?;
         Ok(exit::OK)
     }
 }

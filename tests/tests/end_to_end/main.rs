@@ -18,6 +18,7 @@ mod repositories;
 mod restart;
 mod socket;
 mod solution;
+mod state_directory;
 mod stub;
 mod tools;
 mod workflow;

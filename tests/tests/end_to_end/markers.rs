@@ -266,3 +266,20 @@ fn verify_tells_what_stands_without_a_daemon() {
     assert_eq!((code, &found["signature"], &found["markerPath"]), (Some(1), &json!("invalid_id"), &Value::Null));
     assert_eq!(environment.daemons(), Vec::<u32>::new(), "nothing started a daemon");
 }
+
+#[test]
+fn an_evaluation_that_can_t_take_its_lock_leaves_no_earlier_verdict_behind() {
+    let environment = stub::environment();
+    stub::answer(&environment, true);
+    let repository = environment.repository("repo");
+    let mut shim = environment.shim();
+    assert_eq!(evaluate(&mut shim, "task", repository.path())["verdict"]["ready"], true);
+    let anchor = environment.path(&format!("{}/task.attempt-lock", stub::VERDICTS));
+    std::fs::remove_file(&anchor).expect("the anchor");
+    std::fs::create_dir(&anchor).expect("a directory in its place");
+    let failed = evaluate(&mut shim, "task", repository.path());
+    assert_eq!(failed["status"], "failed", "{failed}");
+    assert!(failed["error"].as_str().is_some_and(|error| error.contains("task.attempt-lock")), "{failed}");
+    assert!(!marker(&environment, "task").exists());
+    assert_eq!(gate(&mut shim, "task", repository.path())["code"], "no_verdict");
+}
