@@ -63,7 +63,7 @@ const MAX_BEFORE: usize = 400;
 const MODIFIERS: &[&str] = &["mut"];
 
 /// Words that may stand before a keyword.
-const VISIBILITIES: &[&str] = &[
+pub(super) const VISIBILITIES: &[&str] = &[
     "abstract",
     "actual",
     "async",

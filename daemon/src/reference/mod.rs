@@ -10,6 +10,7 @@ mod definition;
 mod file;
 mod flag;
 mod hits;
+mod nesting;
 mod pass;
 mod path;
 mod pattern;

@@ -8,6 +8,7 @@ use grounding_proto::reference::{Coverage, MemoryReference, ReferenceAnswer, Ref
 use super::file;
 use super::hits::{MAX_FILES, Roles};
 use super::path::{Found, LineFound, PathReference};
+use super::qualified::Place;
 use super::scan::{Obstacles, Scan};
 
 /// How a symbol or flag was looked for in the end.
@@ -19,12 +20,12 @@ pub(super) enum Finding {
     FlagInPieces,
     /// A Rust macro, as its definition, which has no `!` after the name.
     Macro,
-    /// A qualified symbol, as the declaration of its member beside that of its type.
+    /// A qualified symbol, without the generic arguments it was given with.
+    WithoutGenerics(String),
+    /// A qualified symbol, as the declaration of its member inside its type.
     Member,
-    /// A qualified symbol that is nowhere written or declared; the file names both of its parts.
-    MemberMentioned(String),
-    /// A qualified symbol that is nowhere written, whose type is named in too many files to compare.
-    MemberUnclear,
+    /// A qualified symbol that is nowhere written, and whose member was not seen inside its type; where the member is.
+    MemberElsewhere(Place),
 }
 
 /// The root can't be read.
@@ -105,10 +106,11 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
     let ignored = verdict == ReferenceVerdict::Present && !hits.outside_ignored;
     let mut sentences = Vec::new();
     if verdict == ReferenceVerdict::Present {
-        let what = match finding {
+        let what = match &finding {
             Finding::FlagInPieces => format!("{value} is nowhere written out, but defined in pieces"),
             Finding::Macro => format!("{value} is nowhere used, but defined"),
-            Finding::Member => format!("{value} is nowhere written so, but the member is declared beside its type"),
+            Finding::Member => format!("{value} is nowhere written so, but the member is declared inside its type"),
+            Finding::WithoutGenerics(plain) => format!("{value} is nowhere written so, but {plain} occurs"),
             _ => format!("{value} occurs"),
         };
         let (times, files) = (counted(hits.count, "time", "times"), counted(hits.num_files, "file", "files"));
@@ -125,7 +127,7 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
         let scanned = counted(coverage.files_scanned, "file", "files");
         let lead = if verdict == ReferenceVerdict::Absent { "Absent" } else { "Inconclusive" };
         sentences.push(format!("{lead}: {value} is not in the {scanned} scanned."));
-        sentences.extend(reasons(&coverage, &obstacles, &finding, value, scan.stopped().then_some(limit)));
+        sentences.extend(reasons(&coverage, &obstacles, &finding, scan.stopped().then_some(limit)));
     }
     if verdict != ReferenceVerdict::Present {
         sentences.extend(dependency_dirs(scan, &obstacles));
@@ -144,13 +146,7 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
 }
 
 /// Returns why a negative answer is not certain, a sentence each.
-fn reasons(
-    coverage: &Coverage,
-    obstacles: &Obstacles,
-    finding: &Finding,
-    value: &str,
-    late: Option<Duration>,
-) -> Vec<String> {
+fn reasons(coverage: &Coverage, obstacles: &Obstacles, finding: &Finding, late: Option<Duration>) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Some(limit) = late {
         reasons.push(format!("The time of {} ms ran out; a longer deadlineMs may tell.", limit.as_millis()));
@@ -173,11 +169,11 @@ fn reasons(
         reasons.push(format!("What git tracks in {} could not be learned.", tree.display()));
     }
     match finding {
-        Finding::MemberMentioned(file) => {
-            reasons.push(format!("The parts of {value} both occur in {file}: look there."));
+        Finding::MemberElsewhere(Place { name, file, line, is_declaration }) => {
+            let what = if *is_declaration { "is declared" } else { "occurs" };
+            reasons.push(format!("{name} {what} at {file}:{line}, which may or may not be what is meant: look there."));
         }
-        Finding::MemberUnclear => reasons.push("Its type is named in too many files to compare them all.".to_owned()),
-        Finding::Literal | Finding::FlagInPieces | Finding::Macro | Finding::Member => {}
+        Finding::Literal | Finding::FlagInPieces | Finding::Macro | Finding::WithoutGenerics(_) | Finding::Member => {}
     }
     reasons
 }

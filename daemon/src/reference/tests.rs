@@ -682,13 +682,28 @@ async fn an_absent_path_has_candidates() {
 
 #[tokio::test]
 async fn qualified_symbols() {
-    let tree = Tree::new();
+    let tree = Tree::repository().await;
     let store =
         tree.write("store.rs", "pub struct Store;\nimpl Store {\n    pub fn open() {}\n    fn helper() {}\n}\n");
     let go = tree.write("s.go", "func (s *Server) Listen() error {\n");
     let python = tree.write("p.py", "class Parser(Base):\n    def parse(self):\n");
     let user = tree.write("use.rs", "let store = Store::connect();\nother.reset();\n");
-    tree.write("far.rs", "fn distant() {}\n");
+    let far = tree.write("far.rs", "fn distant() {}\n");
+    let other = tree.write(
+        "other.rs",
+        "struct Reader;\nstruct Writer;\nimpl Reader {\n    fn x() {} // fn in_comment\n    const S: &str = \"fn in_string\";\n}\nimpl Writer {\n    fn flush_all() {}\n}\nfn is_free() {}\n",
+    );
+    let settings = tree.write("settings.rs", "pub struct Settings;\n");
+    let module = tree.write(
+        "pkg/mod.py",
+        "def func():\n    pass\nclass Base:\n    def inh(self):\n        pass\nclass Child(Base):\n    pass\n",
+    );
+    let generic = tree.write(
+        "generic.rs",
+        "struct Holder<T>(T);\nimpl<T> Holder<T> {\n    fn unwrap_it() {\n        Settings::called();\n    }\n}\n",
+    );
+    tree.write(".gitignore", "generated\n");
+    let ignored = tree.write("generated", "only\n");
     for (value, verdict, found, count) in [
         ("Store::open", Present, &store, 1),
         ("crate::Store::open()", Present, &store, 1),
@@ -697,9 +712,26 @@ async fn qualified_symbols() {
         ("Parser#parse", Present, &python, 1),
         ("Store::connect", Present, &user, 1),
         ("Store::reset", Unknown, &user, 0),
-        ("Store::distant", Absent, &user, 0),
+        ("Store::distant", Unknown, &far, 0),
         ("Store::missing", Absent, &user, 0),
-        ("Missing::open", Absent, &user, 0),
+        ("Missing::open", Unknown, &store, 0),
+        // Both names in one file make no member.
+        ("Reader::flush_all", Unknown, &other, 0),
+        ("Reader::is_free", Unknown, &other, 0),
+        ("Reader::in_comment", Unknown, &other, 0),
+        ("Reader::in_string", Unknown, &other, 0),
+        ("Writer::flush_all", Present, &other, 1),
+        // Modules by the names of files, and inherited members.
+        ("crate::settings::Settings", Unknown, &settings, 0),
+        ("settings::Settings", Unknown, &settings, 0),
+        ("pkg.mod.func", Unknown, &module, 0),
+        ("Child.inh", Unknown, &module, 0),
+        ("Base.inh", Present, &module, 1),
+        ("Holder<T>::unwrap_it", Present, &generic, 1),
+        ("Holder::<u8>::unwrap_it", Present, &generic, 1),
+        ("Holder<u8>::nothing", Absent, &generic, 0),
+        ("Settings<T>::called", Present, &generic, 1),
+        ("Generated.only", Unknown, &ignored, 0),
     ] {
         let answer = tree.ask(Symbol, value).await;
         let expected: &[&str] = if verdict == Present { &[found] } else { &[] };

@@ -129,19 +129,29 @@ fn search(scan: &Scan, pattern: &Pattern, kind: ReferenceKind, value: &str) -> F
         return Finding::Literal;
     }
     let mut finding = Finding::Literal;
+    let plain = qualified::without_generics(value);
     if kind == ReferenceKind::Flag {
         if let Some(hits) = flag::find(scan, value) {
             scan.adopt(hits);
             return Finding::FlagInPieces;
         }
-    } else if let Some((outer, member)) = qualified::split(value) {
+    } else if let Some((outer, member)) = qualified::split(&plain) {
+        if plain != value
+            && let Ok(pattern) = Pattern::symbol(&plain)
+        {
+            let found = scan.another();
+            found.look(&pattern, judging);
+            if found.hits().count > 0 {
+                scan.adopt(found.hits());
+                return Finding::WithoutGenerics(plain.into_owned());
+            }
+        }
         finding = match qualified::find(scan, outer, member) {
             Member::Declared(hits) => {
                 scan.adopt(hits);
                 return Finding::Member;
             }
-            Member::Mentioned(file) => Finding::MemberMentioned(file),
-            Member::TooMany => Finding::MemberUnclear,
+            Member::Elsewhere(place) => Finding::MemberElsewhere(place),
             Member::Nowhere => Finding::Literal,
         };
     } else if let Some(definition) = macro_definition(value) {
