@@ -311,6 +311,46 @@ async fn more_files_than_the_index_tells_are_searched_once() {
 }
 
 #[tokio::test]
+async fn directories_that_git_tracks_in_part_are_named() {
+    let tree = Tree::repository().await;
+    tree.write("dist/tracked.js", "alpha\n");
+    tree.write("vendor/whole/tracked.js", "alpha\n");
+    tree.git(&["add", "-f", "."]).await;
+    tree.write("dist/deep/other.js", "beta\n");
+    tree.write("build/other.js", "beta\n");
+    let answer = tree.ask(Symbol, "beta").await;
+    check(&answer, Absent, &[], 0);
+    assert_eq!(answer.coverage.unwrap().skipped.dependency_dirs, 2);
+    assert!(answer.summary.contains("build output: build."), "{}", answer.summary);
+    assert!(answer.summary.contains("tracks in them: dist."), "{}", answer.summary);
+    let answer = tree.ask(PathKind, "other.js").await;
+    check(&answer, Absent, &[], 0);
+    assert!(answer.candidates.is_empty() && answer.summary.contains("build, dist, vendor"), "{}", answer.summary);
+}
+
+#[tokio::test]
+async fn a_small_scan_does_not_wait_for_large_ones() {
+    let large = Tree::new();
+    for number in 0..64 {
+        let sparse = std::fs::File::create(large.root.join(format!("sparse{number}"))).unwrap();
+        sparse.set_len(1 << 30).unwrap();
+    }
+    let small = Tree::new();
+    let text = small.write("a", "alpha");
+    let scans: Vec<_> = (0..5)
+        .map(|_| {
+            let root = large.root.clone();
+            tokio::spawn(async move { ask_in(&root, Symbol, "beta", Some(60_000)).await })
+        })
+        .collect();
+    // Their turns come first.
+    tokio::task::yield_now().await;
+    check(&small.ask(Symbol, "alpha").await, Present, &[&text], 1);
+    assert!(scans.iter().all(|scan| !scan.is_finished()));
+    scans.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
 async fn sha256_repositories_are_read() {
     let tree = Tree::new();
     tree.git(&["init", "-q", "--object-format=sha256"]).await;
@@ -678,6 +718,9 @@ async fn an_absent_path_has_candidates() {
     assert_eq!(tree.ask(PathKind, "old/scan.rs:12").await.candidates, [tracked, vendored, untracked]);
     assert_eq!(tree.ask(PathKind, "x.log").await.candidates, [log]);
     assert!(tree.ask(PathKind, "nothing.rs").await.candidates.is_empty());
+    // A link to nothing is no candidate, least of all for itself.
+    symlink("gone.rs", tree.root.join("link.rs")).unwrap();
+    assert!(tree.ask(PathKind, "link.rs").await.candidates.is_empty());
 }
 
 #[tokio::test]
@@ -773,6 +816,14 @@ async fn flags() {
     assert_eq!((answer.matches[0].line, answer.matches[0].definition), (12, Some(true)));
     assert_eq!(answer.matches[0].text, "pub(crate) dry_run: bool,");
     check(&tree.ask(Flag, "--quiet").await, Absent, &[], 0);
+    let node = tree.write(
+        "node.mjs",
+        "const other = { options: { plain: { type: 'boolean' } } };\nconst { values } = parseArgs({\n  options: {\n    \"so-quick\": { type: 'string', short: 'q' },\n    slow: {\n      type: 'boolean',\n    },\n  },\n});\n",
+    );
+    for value in ["--so-quick", "--slow"] {
+        check(&tree.ask(Flag, value).await, Present, &[&node], 1);
+    }
+    check(&tree.ask(Flag, "--plain").await, Absent, &[], 0);
     let literal = tree.write("b.py", "add_argument('--force')\n");
     let answer = tree.ask(Flag, "--force").await;
     check(&answer, Present, &[&literal], 1);
@@ -812,11 +863,25 @@ async fn a_scan_waits_for_walkers_until_its_deadline_and_ends_with_its_client() 
         let sparse = std::fs::File::create(tree.root.join(format!("sparse{number}"))).unwrap();
         sparse.set_len(1 << 30).unwrap();
     }
-    let most = 2 * *super::verify::THREADS;
-    let all = super::verify::WALKERS.clone().acquire_many_owned(u32::try_from(most).unwrap()).await.unwrap();
+    let most = u32::try_from(super::verify::MAX_SCANS).unwrap();
+    let all = super::verify::TURNS.clone().acquire_many_owned(most).await.unwrap();
     let answer = ask_in(&tree.root, Symbol, "alpha", Some(50)).await;
     check(&answer, Unknown, &[], 0);
     assert!(answer.truncated && !answer.coverage.unwrap().complete, "{}", answer.summary);
+    assert!(answer.summary.contains("queue"), "{}", answer.summary);
+    // An absent path says that it was not looked for elsewhere.
+    let answer = ask_in(&tree.root, PathKind, "x/a", Some(50)).await;
+    check(&answer, Absent, &[], 0);
+    assert!(answer.summary.contains("time ran out"), "{}", answer.summary);
+    // Waiting for others is no part of the scan's time.
+    let (asked, wait) = (Instant::now(), Duration::from_millis(300));
+    let mut waiting = std::pin::pin!(ask_in(&tree.root, Symbol, "alpha", Some(60_000)));
+    tokio::time::timeout(wait, &mut waiting).await.unwrap_err();
+    drop(all);
+    let answer = waiting.await;
+    check(&answer, Present, &[&text], 1);
+    assert!(Duration::from_millis(answer.coverage.unwrap().elapsed_ms) <= asked.elapsed() - wait);
+    let all = super::verify::TURNS.clone().acquire_many_owned(most).await.unwrap();
     // A path needs no walker.
     check(&tree.ask(PathKind, "a").await, Present, &[&text], 1);
     drop(all);
