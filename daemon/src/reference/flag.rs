@@ -50,7 +50,8 @@ impl Spread {
         let derive = format!(
             r"#\[(?:arg|clap|structopt)\((?:[^\]]*[,\s])?long\s*[,)][^\]]*\]\s*(?:(?://[^\n]*|#\[[^\]]*\])\s*)*(?:pub(?:\([^)]*\))?\s+)?{field}\s*:"
         );
-        let key = if name.contains('-') { format!(r#"["']{name}["']"#) } else { format!(r#"(?:{name}|["']{name}["'])"#) };
+        let key =
+            if name.contains('-') { format!(r#"["']{name}["']"#) } else { format!(r#"(?:{name}|["']{name}["'])"#) };
         let node = format!(
             r#"\bparseArgs\(\s*\{{[^;]*?\boptions\s*:\s*\{{(?:[^;]*?[\s,{{])?{key}\s*:\s*\{{\s*type\s*:\s*["'](?:boolean|string)["']"#
         );
@@ -110,9 +111,11 @@ fn pieces(dashes: usize, name: &str, more: Option<String>) -> Option<Pieces> {
                 format!(r"#\[(?:arg|clap|structopt)\((?:[^=]*,)?\s*long\s*[,)].*\]\s*(?:pub\s+)?{field}\s*:"),
                 go,
                 // Go: pflag. A variable or a letter beside the name tells it from a log's field, whoever is called.
-                format!(r#"[Ff]lags\(\)\.(?:[A-Z]\w*)\((?:[^",]*,)?\s*"{name}"\s*,"#),
+                format!(r#"[Ff]lags\(\)\.(?:Bool|Count|Duration|Float|Func|Int|IP|String|Uint|Var)\w*\((?:[^",]*,)?\s*"{name}"\s*,"#),
                 format!(r#"\.(?:[A-Z]\w*)?VarP?\(\s*[\w&.*\[\]()]+\s*,\s*"{name}"\s*,"#),
-                format!(r#"\.(?:Bool|Count|Duration|Float|Int|IP|String|Uint)\w*P\((?:[^",]*,)?\s*"{name}"\s*,\s*"\w?""#),
+                format!(
+                    r#"\.(?:Bool|Count|Duration|Float|Int|IP|String|Uint)\w*P\((?:[^",]*,)?\s*"{name}"\s*,\s*"\w?""#
+                ),
                 // JavaScript: yargs.
                 format!(r#"\.option\(\s*["']{name}["']\s*,\s*\{{"#),
                 // C: `struct option` of getopt_long.
