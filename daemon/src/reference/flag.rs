@@ -111,7 +111,9 @@ fn pieces(dashes: usize, name: &str, more: Option<String>) -> Option<Pieces> {
                 format!(r"#\[(?:arg|clap|structopt)\((?:[^=]*,)?\s*long\s*[,)].*\]\s*(?:pub\s+)?{field}\s*:"),
                 go,
                 // Go: pflag. A variable or a letter beside the name tells it from a log's field, whoever is called.
-                format!(r#"[Ff]lags\(\)\.(?:Bool|Count|Duration|Float|Func|Int|IP|String|Uint|Var)\w*\((?:[^",]*,)?\s*"{name}"\s*,"#),
+                format!(
+                    r#"[Ff]lags\(\)\.(?:Bool|Count|Duration|Float|Func|Int|IP|String|Uint|Var)\w*\((?:[^",]*,)?\s*"{name}"\s*,"#
+                ),
                 format!(r#"\.(?:[A-Z]\w*)?VarP?\(\s*[\w&.*\[\]()]+\s*,\s*"{name}"\s*,"#),
                 format!(
                     r#"\.(?:Bool|Count|Duration|Float|Int|IP|String|Uint)\w*P\((?:[^",]*,)?\s*"{name}"\s*,\s*"\w?""#
