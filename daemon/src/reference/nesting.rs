@@ -24,6 +24,7 @@ const MAX_BEFORE: usize = 4096;
 const TYPES: &[&str] = &[
     "actor",
     "class",
+    "defmodule",
     "enum",
     "extension",
     "interface",
@@ -42,7 +43,7 @@ const TYPES: &[&str] = &[
 const MODIFIERS: &[&str] = &["annotation", "data", "fun", "indirect", "ref", "static", "value"];
 
 /// Words that may follow a type's name before its block opens.
-const FOLLOWING: &[&str] = &["derives", "extends", "final", "implements", "permits", "where", "with"];
+const FOLLOWING: &[&str] = &["derives", "do", "extends", "final", "implements", "permits", "where", "with"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
@@ -50,6 +51,8 @@ enum Language {
     Go,
     /// C++, Java, Kotlin, Swift, Scala and C#.
     Braces,
+    Php,
+    /// Python, and Elixir, which quotes likewise.
     Python,
     Ruby,
 }
@@ -68,6 +71,9 @@ pub(super) fn find(path: &Path, outer: &str, member: &Pattern) -> Option<FileHit
     let (file, size) = file::open(path).ok().filter(|(_, size)| *size <= MAX_BYTES)?;
     let mut text = Vec::new();
     file.take(size).read_to_end(&mut text).ok()?;
+    if !member.is_match(&text).is_ok_and(|holds| holds) {
+        return None;
+    }
     let code = blanked(std::str::from_utf8(&text).ok()?, language)?;
     let mut found = FileHits::default();
     let mut line_at = (0, 1);
@@ -85,7 +91,8 @@ fn language(path: &Path) -> Option<Language> {
     Some(match path.extension()?.to_str()? {
         "rs" => Language::Rust,
         "go" => Language::Go,
-        "py" | "pyi" => Language::Python,
+        "php" => Language::Php,
+        "ex" | "exs" | "py" | "pyi" => Language::Python,
         "rb" => Language::Ruby,
         "cc" | "cpp" | "cxx" | "h" | "hh" | "hpp" | "hxx" | "java" | "kt" | "kts" | "swift" | "scala" | "cs" => {
             Language::Braces
@@ -100,6 +107,7 @@ fn blanked(text: &str, language: Language) -> Option<String> {
     let odd: &[&str] = match language {
         Language::Ruby => &["<<~", "<<-", "<<'", "<<\"", "=begin", "__END__", "%q", "%Q", "%("],
         Language::Braces => &["R\"", "@\"", "#\""],
+        Language::Php => &["<<<", "?>", "`"],
         Language::Rust | Language::Go | Language::Python => &[],
     };
     if text.contains('\0') || odd.iter().any(|mark| text.contains(mark)) {
@@ -124,7 +132,7 @@ fn blank_end(text: &str, at: usize, language: Language) -> Option<usize> {
     let is_script = matches!(language, Language::Python | Language::Ruby);
     let line_end = || at + memchr::memchr(b'\n', rest).unwrap_or(rest.len());
     match rest[0] {
-        b'#' if is_script => Some(line_end()),
+        b'#' if is_script || language == Language::Php && !rest.starts_with(b"#[") => Some(line_end()),
         b'#' if language == Language::Braces && text[line_start(text, at)..at].trim().is_empty() => Some(line_end()),
         b'/' if !is_script && rest.starts_with(b"//") => Some(line_end()),
         b'/' if !is_script && rest.starts_with(b"/*") => {
@@ -144,7 +152,7 @@ fn blank_end(text: &str, at: usize, language: Language) -> Option<usize> {
             Some(open + text[open..].find(&close)? + close.len())
         }
         quote @ (b'"' | b'\'')
-            if !matches!(language, Language::Rust | Language::Go | Language::Ruby)
+            if matches!(language, Language::Braces | Language::Python)
                 && (quote == b'"' || language == Language::Python)
                 && rest.starts_with(&[quote; 3]) =>
         {
@@ -152,13 +160,13 @@ fn blank_end(text: &str, at: usize, language: Language) -> Option<usize> {
             Some(at + 3 + text[at + 3..].find(close)? + 3)
         }
         b'`' if language == Language::Go => Some(at + 2 + memchr::memchr(b'`', &rest[1..])?),
-        b'\'' if !is_script => Some(at + character_length(&text[at..])),
+        b'\'' if !is_script && language != Language::Php => Some(at + character_length(&text[at..])),
         quote @ (b'"' | b'\'') => {
             let mut end = 1;
             loop {
                 match *rest.get(end)? {
                     b'\\' => end += 2,
-                    b'\n' if language != Language::Rust => return None,
+                    b'\n' if !matches!(language, Language::Rust | Language::Php) => return None,
                     byte if byte == quote => return Some(at + end + 1),
                     _ => end += 1,
                 }
@@ -213,7 +221,7 @@ fn inside(code: &str, language: Language, outer: &str, declared: &[usize]) -> Op
                 .filter(|at| go_receiver(&code[line_start(code, *at)..*at]).is_some_and(|name| name == outer))
                 .collect(),
         ),
-        Language::Rust | Language::Braces => in_braces(code, outer, declared),
+        Language::Rust | Language::Braces | Language::Php => in_braces(code, outer, declared),
     }
 }
 
@@ -480,6 +488,14 @@ mod tests {
             ("a.py", "class A:\n    '''\n    def m():\n    '''\n", false),
             ("a.py", "class A:\n    x = 1  # def m\n", false),
             ("a.py", "class B(A):\n    def m(self):\n", false),
+            (
+                "a.php",
+                "<?php\nnamespace N; # it's\nfinal class A extends B {\n    public static function m() {}\n}\n",
+                true,
+            ),
+            ("a.php", "<?php\nclass A {\n    const X = 'function m';\n}\nfunction m() {}\n", false),
+            ("a.ex", "defmodule N.A do\n  def m(x) do\n  end\nend\n", true),
+            ("a.ex", "defmodule N.B do\n  def m(x) do\n  end\nend\n", false),
             ("a.rb", "class A < B\n  def self.m\n  end\nend\n", true),
             ("a.rb", "class A\n  class << self\n    def m\n    end\n  end\nend\n", true),
             ("a.rb", "class A\nend\ndef m\nend\n", false),
@@ -493,7 +509,7 @@ mod tests {
     fn odd_text_is_no_member() {
         for text in ["'", "\"", "/*", "r#\"", "{", "}", "'\\", "#[", "impl<", "impl", "@", "template<", "class", "é'é"]
         {
-            for name in ["a.rs", "a.go", "a.kt", "a.py", "a.rb"] {
+            for name in ["a.rs", "a.go", "a.kt", "a.php", "a.py", "a.rb"] {
                 for text in [text.to_owned(), format!("{text} fn m"), format!("class A {{ {text}"), format!("{text}{{")]
                 {
                     assert_eq!(lines(name, &text, "A", "m"), [0_usize; 0], "{name}: {text}");

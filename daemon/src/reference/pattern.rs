@@ -219,6 +219,8 @@ mod tests {
             ("Type.method", "Type.method() xType.method", 1),
             ("obj->m", "obj->m obj->max p->obj->m", 2),
             ("btn-primary", ".btn-primary .btn-primary-large x-btn-primary", 1),
+            ("main-color", "--main-color main-color", 1),
+            ("--main", "--main --main-color var(--main)", 2),
             ("größe", "größe größen übergröße größe", 2),
             ("e", "e e\u{301} \u{e9}", 1),
             ("名前", "名前 名前空間", 1),

@@ -72,11 +72,15 @@ pub(super) fn without_generics(value: &str) -> Cow<'_, str> {
 
 /// Looks for a member in the files that git would not ignore, and in the others only when these don't hold its name.
 pub(super) fn find(scan: &Scan, outer: &str, member: &str) -> Member {
-    let Ok(name) = Pattern::symbol(member) else { return Member::Nowhere };
+    // A Rust macro is defined without its mark.
+    let unmarked = member.strip_suffix('!').unwrap_or(member);
+    let (Ok(name), Ok(unmarked_name)) = (Pattern::symbol(member), Pattern::symbol(unmarked)) else {
+        return Member::Nowhere;
+    };
     let members = scan.another();
-    members.look(&name, Judging::Keywords);
+    members.look(&unmarked_name, Judging::Keywords);
     if members.hits().count == 0 {
-        members.look_further(&name, Judging::Keywords);
+        members.look_further(&unmarked_name, Judging::Keywords);
     } else if outer.chars().all(is_identifier)
         && let Ok(outer_name) = Pattern::symbol(outer)
     {
@@ -97,7 +101,7 @@ pub(super) fn find(scan: &Scan, outer: &str, member: &str) -> Member {
     }
     match members.hits().matches(Roles::Told).into_iter().next() {
         Some(first) => Member::Elsewhere(Place {
-            name: member.to_owned(),
+            name: unmarked.to_owned(),
             file: first.file,
             line: first.line,
             is_declaration: first.definition == Some(true),

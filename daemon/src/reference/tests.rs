@@ -755,6 +755,7 @@ async fn qualified_symbols() {
         "generic.rs",
         "struct Holder<T>(T);\nimpl<T> Holder<T> {\n    fn unwrap_it() {\n        Settings::called();\n    }\n}\n",
     );
+    let marked = tree.write("marked.rs", "macro_rules! marked {\n}\n");
     tree.write(".gitignore", "generated\n");
     let ignored = tree.write("generated", "only\n");
     for (value, verdict, found, count) in [
@@ -785,6 +786,7 @@ async fn qualified_symbols() {
         ("Holder<u8>::nothing", Absent, &generic, 0),
         ("Settings<T>::called", Present, &generic, 1),
         ("Generated.only", Unknown, &ignored, 0),
+        ("crate::marked!", Unknown, &marked, 0),
     ] {
         let answer = tree.ask(Symbol, value).await;
         let expected: &[&str] = if verdict == Present { &[found] } else { &[] };
