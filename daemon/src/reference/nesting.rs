@@ -157,7 +157,9 @@ fn blank_end(text: &str, at: usize, language: Language) -> Option<usize> {
                 && rest.starts_with(&[quote; 3]) =>
         {
             let close = if quote == b'"' { "\"\"\"" } else { "'''" };
-            Some(at + 3 + text[at + 3..].find(close)? + 3)
+            let length = text[at + 3..].find(close)?;
+            // A quote that is escaped may or may not be part of the end.
+            (!text[at + 3..at + 3 + length].ends_with('\\')).then_some(at + 3 + length + 3)
         }
         b'`' if language == Language::Go => Some(at + 2 + memchr::memchr(b'`', &rest[1..])?),
         b'\'' if !is_script && language != Language::Php => Some(at + character_length(&text[at..])),
@@ -229,7 +231,8 @@ fn in_braces(code: &str, outer: &str, declared: &[usize]) -> Option<Vec<usize>> 
     let (mut blocks, mut head, mut found) = (Vec::<Block>::new(), 0, Vec::new());
     let mut next = declared.iter().copied().peekable();
     for (at, byte) in code.bytes().enumerate() {
-        if next.next_if_eq(&at).is_some() && blocks.last() == Some(&Block::OfType) {
+        let is_declared = next.next_if_eq(&at).is_some();
+        if is_declared && blocks.last() == Some(&Block::OfType) && is_own_statement(&code[head..at]) {
             found.push(at);
         }
         match byte {
@@ -261,6 +264,17 @@ fn block(head: &str, outer: &str, parent: Block) -> Block {
     }
 }
 
+/// Returns whether a declaration after this text is a statement of its block, and no parameter or argument of one.
+fn is_own_statement(before: &str) -> bool {
+    let before = &before[before.ceil_char_boundary(before.len().saturating_sub(MAX_BEFORE))..];
+    let number = |bracket: char| before.matches(bracket).count();
+    let before_keyword = before.trim_end().trim_end_matches(is_identifier).trim_end();
+    let is_label = ["public:", "protected:", "private:"].iter().any(|label| before_keyword.ends_with(label));
+    number('(') == number(')')
+        && number('[') == number(']')
+        && (is_label || !before_keyword.ends_with(['<', '>', ',', '*', '&', ':', '=', '|', '+']))
+}
+
 fn in_indentation(code: &str, outer: &str, declared: &[usize]) -> Option<Vec<usize>> {
     let (mut lines, mut found): (Vec<(usize, Block)>, _) = (Vec::new(), Vec::new());
     let mut next = declared.iter().copied().peekable();
@@ -290,7 +304,8 @@ fn in_indentation(code: &str, outer: &str, declared: &[usize]) -> Option<Vec<usi
         let parent = lines.last().map_or(Block::Other, |(_, block)| *block);
         while let Some(declared) = next.next_if(|declared| *declared < end) {
             // Only what begins the line, not what stands in a statement after another one.
-            if parent == Block::OfType && !code[start..declared].contains([':', ';']) {
+            let is_first = |character: char| is_identifier(character) || character.is_whitespace() || character == '.';
+            if parent == Block::OfType && code[start..declared].chars().all(is_first) {
                 found.push(declared);
             }
         }
@@ -467,6 +482,12 @@ mod tests {
             ("a.rs", "#[x]\npub(crate) trait A: B {\n    fn m();\n}\n", true),
             ("a.rs", "impl A {\n    fn m() {}\n", false),
             ("a.rs", "impl A { }\n}\nimpl A { fn m() {} }", false),
+            ("a.rs", "impl A {\n    fn x(y: impl m) {}\n    fn y() -> impl m {}\n}\n", false),
+            ("a.rs", "struct A {\n    x: *const m,\n    y: &'static m,\n}\n", false),
+            ("a.rs", "impl A {\n    #[x(y)]\n    pub(crate) const unsafe fn m() {}\n}\n", true),
+            ("a.cpp", "class A {\n    void x(struct m *y, struct m z);\n};\n", false),
+            ("a.cpp", "class A {\n    template <class T, class m> void x();\n};\n", false),
+            ("a.cpp", "class A {\npublic:\n    struct m {};\n};\n", true),
             ("a.go", "func (a *A) m() error {\n", true),
             ("a.go", "func (a *A[T]) m() error {\n", true),
             ("a.go", "func (b *B) m(a A) error {\n", false),
@@ -514,6 +535,18 @@ mod tests {
                 {
                     assert_eq!(lines(name, &text, "A", "m"), [0_usize; 0], "{name}: {text}");
                 }
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_breaks_the_judgment(parts in proptest::collection::vec(proptest::sample::select(vec![
+            "class ", "A", " m", "fn", "def ", "{", "}", "(", ")", "[", "<", ">", "\"", "'", "r#", "#", "/", "*", "\\",
+            "\n", " ", "é", "@x", "impl", " for ", "::", ";", "template", "companion object", "<< self", "`", ":", ",",
+        ]), 0..40)) {
+            for name in ["a.rs", "a.go", "a.kt", "a.php", "a.py", "a.rb"] {
+                lines(name, &parts.concat(), "A", "m");
             }
         }
     }
