@@ -203,10 +203,12 @@ fn dependency_dirs(root: &Root, obstacles: &Obstacles) -> Vec<String> {
 
 /// Says that no candidate was found, and where none was looked for.
 fn nowhere_else(root: &Root, candidates: &Candidates) -> String {
-    let mut text = match candidates.is_cut {
-        true => "and the time ran out before it was looked for everywhere else.".to_owned(),
-        false => "and nothing of that name was found elsewhere in the root.".to_owned(),
+    let found = if candidates.is_cut {
+        "and the time ran out before it was looked for everywhere else."
+    } else {
+        "and nothing of that name was found elsewhere in the root."
     };
+    let mut text = found.to_owned();
     if let Some(names) = named(root, &candidates.left_out) {
         text += &format!(" Not looked for in dependencies and build output but for what git tracks: {names}.");
     }
