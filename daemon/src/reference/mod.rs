@@ -2,11 +2,11 @@
 //!
 //! Reading order: `verify` bounds and answers one question; `path` resolves a path inside a root; `scan` makes the two
 //! passes over a tree, on top of `walk`, `file`, `pattern` and `tracked`; `qualified`, with `nesting`, and `flag` look for
-//! what is not written out. A positive answer is something that was read;
-//! a negative one is only given when everything was. Nothing here follows a symlink out of the root, blocks on a file
-//! that is none, or writes.
+//! what is not written out. A positive answer is something that was read; a negative one is only given when everything
+//! was. Nothing here follows a symlink out of the root, blocks on a file that is none, or writes.
 
 mod candidates;
+mod code;
 mod definition;
 mod file;
 mod flag;

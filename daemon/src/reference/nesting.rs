@@ -9,6 +9,7 @@ use std::path::Path;
 
 use grep_matcher::Matcher;
 
+use super::code::{Language, MAX_BEFORE, blanked, language, line_start};
 use super::definition::{VISIBILITIES, declares};
 use super::file;
 use super::hits::{FileHits, Role};
@@ -16,9 +17,6 @@ use super::pattern::{Pattern, is_identifier};
 
 /// Largest file that is read for its layout, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
-
-/// How much of the text before a name or a brace is looked at, in bytes: a file may be a single line.
-const MAX_BEFORE: usize = 4096;
 
 /// Keywords of blocks that have members.
 const TYPES: &[&str] = &[
@@ -44,18 +42,6 @@ const MODIFIERS: &[&str] = &["annotation", "data", "fun", "indirect", "ref", "st
 
 /// Words that may follow a type's name before its block opens.
 const FOLLOWING: &[&str] = &["derives", "do", "extends", "final", "implements", "permits", "where", "with"];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
-    Rust,
-    Go,
-    /// C++, Java, Kotlin, Swift, Scala and C#.
-    Braces,
-    Php,
-    /// Python, and Elixir, which quotes likewise.
-    Python,
-    Ruby,
-}
 
 /// What a block is to the type that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,117 +71,6 @@ pub(super) fn find(path: &Path, outer: &str, member: &Pattern) -> Option<FileHit
         found.add_line(line_at.1, &text[start..end], at - start, 1, Role::Definition);
     }
     (found.count > 0).then_some(found)
-}
-
-fn language(path: &Path) -> Option<Language> {
-    Some(match path.extension()?.to_str()? {
-        "rs" => Language::Rust,
-        "go" => Language::Go,
-        "php" => Language::Php,
-        "ex" | "exs" | "py" | "pyi" => Language::Python,
-        "rb" => Language::Ruby,
-        "cc" | "cpp" | "cxx" | "h" | "hh" | "hpp" | "hxx" | "java" | "kt" | "kts" | "swift" | "scala" | "cs" => {
-            Language::Braces
-        }
-        _ => return None,
-    })
-}
-
-/// Returns the text with comments and strings as spaces, byte for byte; nothing when one has no end.
-fn blanked(text: &str, language: Language) -> Option<String> {
-    // What these hold can't be told from code without a parser.
-    let odd: &[&str] = match language {
-        Language::Ruby => &["<<~", "<<-", "<<'", "<<\"", "=begin", "__END__", "%q", "%Q", "%("],
-        Language::Braces => &["R\"", "@\"", "#\""],
-        Language::Php => &["<<<", "?>", "`"],
-        Language::Rust | Language::Go | Language::Python => &[],
-    };
-    if text.contains('\0') || odd.iter().any(|mark| text.contains(mark)) {
-        return None;
-    }
-    let (bytes, mut code, mut at) = (text.as_bytes(), text.as_bytes().to_vec(), 0);
-    while at < bytes.len() {
-        let end = blank_end(text, at, language)?;
-        for byte in code[at..end].iter_mut().filter(|byte| **byte != b'\n') {
-            *byte = b' ';
-        }
-        at = if end > at { end } else { at + 1 };
-    }
-    String::from_utf8(code).ok()
-}
-
-/// Returns where the comment or string ends that begins at this byte; the byte itself when none does, and nothing when
-/// it has no end.
-fn blank_end(text: &str, at: usize, language: Language) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let rest = &bytes[at..];
-    let is_script = matches!(language, Language::Python | Language::Ruby);
-    let line_end = || at + memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-    match rest[0] {
-        b'#' if is_script || language == Language::Php && !rest.starts_with(b"#[") => Some(line_end()),
-        b'#' if language == Language::Braces && text[line_start(text, at)..at].trim().is_empty() => Some(line_end()),
-        b'/' if !is_script && rest.starts_with(b"//") => Some(line_end()),
-        b'/' if !is_script && rest.starts_with(b"/*") => {
-            let length = text[at + 2..].find("*/")?;
-            // Some languages nest comments and some do not.
-            (!text[at + 2..at + 2 + length].contains("/*")).then_some(at + 2 + length + 2)
-        }
-        b'r' if language == Language::Rust => {
-            let before = text[..at].chars().next_back();
-            let hashes = rest[1..].iter().take_while(|byte| **byte == b'#').count();
-            let is_raw = rest.get(1 + hashes) == Some(&b'"')
-                && before.is_none_or(|before| !is_identifier(before) || "bc".contains(before));
-            if !is_raw {
-                return Some(at);
-            }
-            let (open, close) = (at + hashes + 2, format!("\"{}", "#".repeat(hashes)));
-            Some(open + text[open..].find(&close)? + close.len())
-        }
-        quote @ (b'"' | b'\'')
-            if matches!(language, Language::Braces | Language::Python)
-                && (quote == b'"' || language == Language::Python)
-                && rest.starts_with(&[quote; 3]) =>
-        {
-            let close = if quote == b'"' { "\"\"\"" } else { "'''" };
-            let length = text[at + 3..].find(close)?;
-            // A quote that is escaped may or may not be part of the end.
-            (!text[at + 3..at + 3 + length].ends_with('\\')).then_some(at + 3 + length + 3)
-        }
-        b'`' if language == Language::Go => Some(at + 2 + memchr::memchr(b'`', &rest[1..])?),
-        b'\'' if !is_script && language != Language::Php => Some(at + character_length(&text[at..])),
-        quote @ (b'"' | b'\'') => {
-            let mut end = 1;
-            loop {
-                match *rest.get(end)? {
-                    b'\\' => end += 2,
-                    b'\n' if !matches!(language, Language::Rust | Language::Php) => return None,
-                    byte if byte == quote => return Some(at + end + 1),
-                    _ => end += 1,
-                }
-            }
-        }
-        _ => Some(at),
-    }
-}
-
-/// Returns the length of a character literal such as `'{'`; 0 for a lifetime.
-fn character_length(text: &str) -> usize {
-    let mut characters = text.char_indices().skip(1);
-    match characters.next() {
-        Some((_, '\\')) => {
-            characters.next();
-            let close = characters.take(10).find(|(_, character)| *character == '\'');
-            close.map_or(0, |(at, _)| at + 1)
-        }
-        Some(_) => characters.next().filter(|(_, character)| *character == '\'').map_or(0, |(at, _)| at + 1),
-        None => 0,
-    }
-}
-
-/// Returns where the line of this byte starts, as far back as is looked.
-fn line_start(text: &str, at: usize) -> usize {
-    let from = text.floor_char_boundary(at.saturating_sub(MAX_BEFORE));
-    memchr::memrchr(b'\n', &text.as_bytes()[from..at]).map_or(from, |before| from + before + 1)
 }
 
 /// Returns where the member is declared.
@@ -520,6 +395,7 @@ mod tests {
             ("a.rb", "class A < B\n  def self.m\n  end\nend\n", true),
             ("a.rb", "class A\n  class << self\n    def m\n    end\n  end\nend\n", true),
             ("a.rb", "class A\nend\ndef m\nend\n", false),
+            ("a.rb", "class A\n  X = <<X\n  def m\nX\nend\n", false),
             ("a.rb", "class A\n  X = <<~X\n    x\n  X\n  def m\n  end\nend\n", false),
         ] {
             assert_eq!(!lines(name, text, "A", "m").is_empty(), is_member, "{name}: {text}");
