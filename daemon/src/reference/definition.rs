@@ -63,7 +63,7 @@ const MAX_BEFORE: usize = 400;
 const MODIFIERS: &[&str] = &["mut"];
 
 /// Words that may stand before a keyword.
-const VISIBILITIES: &[&str] = &[
+pub(super) const VISIBILITIES: &[&str] = &[
     "abstract",
     "actual",
     "async",
@@ -133,6 +133,10 @@ pub(super) fn declares(line: &[u8], start: usize) -> bool {
             return false;
         }
         let word = rest.rsplit(|character: char| !is_identifier(character)).next().unwrap_or_default();
+        if word == "impl" && !["", "default", "unsafe"].contains(&rest[..rest.len() - word.len()].trim()) {
+            // The type of a value.
+            return false;
+        }
         if KEYWORDS.contains(&word) {
             return opens_declaration(&rest[..rest.len() - word.len()]);
         }
@@ -151,7 +155,7 @@ fn opens_declaration(before: &str) -> bool {
     let before = before.trim_end();
     let word = before.rsplit(|character: char| !is_identifier(character)).next().unwrap_or_default();
     if word.is_empty() {
-        return !before.ends_with(['.', '-', '\'']);
+        return !before.ends_with(['.', '-', '\'', '*']);
     }
     gap && (VISIBILITIES.contains(&word) || KEYWORDS.contains(&word))
 }
@@ -205,6 +209,9 @@ mod tests {
             ("def self.NAME", true),
             ("self.NAME", false),
             ("// the class NAME", false),
+            ("fn open(source: impl NAME) {", false),
+            ("    raw: *const NAME,", false),
+            ("    unsafe impl NAME {", true),
             (" * the class NAME", false),
             ("NAME();", false),
             ("return NAME;", false),

@@ -118,6 +118,10 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
             Err(error) => Err(error),
         };
         let found = match found {
+            // The searcher takes NUL for the end of a line, which is right for its text and not for its number.
+            Ok((_, true)) if self.content == Content::Bytes => {
+                rewound(file).and_then(|()| self.search_windows(reader()))
+            }
             // The searcher's own complaint: a line does not fit its buffer.
             Err(error) if error.raw_os_error().is_none() && !stopped() => {
                 rewound(file).and_then(|()| self.search_windows(reader()))
@@ -137,7 +141,7 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
         // A value has at most 4096 characters; this much on both sides shows every match whole, with its neighbors.
         const OVERLAP: usize = 32 * 1024;
         const SHOWN: usize = 1024;
-        let mut reader = DecodeReaderBytesBuilder::new().bom_override(true).utf8_passthru(true).build(reader);
+        let mut reader = decoded(reader);
         let (mut found, mut binary) = (FileHits::default(), false);
         let (mut window, mut chunk) = (Vec::with_capacity(MAX_LINE), vec![0; 64 * 1024]);
         // Matches that start before `from` were counted in an earlier window; `line` is the number of the first line.
@@ -162,8 +166,8 @@ impl<'a, M: Matcher> FileSearch<'a, M> {
                 counted.0 = matched.start();
                 // As much of the line as is shown: the line itself may be megabytes.
                 let near = matched.start().saturating_sub(SHOWN)..window.len().min(matched.end() + SHOWN);
-                let before = memchr::memrchr(b'\n', &window[near.start..matched.start()]).map_or(0, |at| at + 1);
-                let line_end = memchr::memchr(b'\n', &window[matched.end()..near.end]);
+                let before = memchr::memrchr2(b'\n', 0, &window[near.start..matched.start()]).map_or(0, |at| at + 1);
+                let line_end = memchr::memchr2(b'\n', 0, &window[matched.end()..near.end]);
                 let line_end = line_end.map_or(near.end, |at| matched.end() + at);
                 let text = &window[near.start + before..line_end];
                 let start = matched.start() - near.start - before;
@@ -210,6 +214,11 @@ pub(super) fn open(path: &Path) -> Result<(File, u64), Outcome> {
     }
     let size = u64::try_from(status.st_size).unwrap_or(0);
     if size > MAX_BYTES { Err(Outcome::TooLarge) } else { Ok((File::from(file), size)) }
+}
+
+/// Returns the bytes of a text in UTF-8, also when a byte order mark says that it is in UTF-16.
+pub(super) fn decoded<R: Read>(reader: R) -> impl Read {
+    DecodeReaderBytesBuilder::new().bom_override(true).utf8_passthru(true).build(reader)
 }
 
 fn rewound(mut file: &File) -> io::Result<()> {

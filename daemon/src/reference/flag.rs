@@ -1,7 +1,8 @@
 //! Flags that are nowhere written out, because the argument parser is given them in pieces.
 //!
 //! Only forms that mean a flag and nothing else are known. A field of clap's derive is one when its attribute, on the
-//! lines before it, says `long` or `short` without a name.
+//! lines before it, says `long` or `short` without a name; a key of an object is one when the object is given to Node's
+//! `parseArgs` right there.
 
 use std::io::Read;
 use std::path::Path;
@@ -22,32 +23,39 @@ pub(super) fn find(scan: &Scan, value: &str) -> Option<Hits> {
     let (dashes, name) = split(value)?;
     // One look finds both the certain forms and the fields that may be flags.
     let field = (dashes == 2).then(|| name.replace('-', "_"));
-    let wide = pieces(dashes, name, field.as_ref().map(|field| format!(r"\b{field}\s*:")))?;
+    let wide = field.as_ref().map(|field| format!(r#"\b{field}\s*:|["']{name}["']\s*:"#));
+    let wide = pieces(dashes, name, wide)?;
     let defined = scan.another();
     defined.look(&wide, Judging::None);
     if defined.hits().count == 0 {
         return None;
     }
-    let (certain, attribute) = (pieces(dashes, name, None)?, field.as_deref().and_then(Attribute::of));
+    let (certain, spread) = (pieces(dashes, name, None)?, field.as_deref().and_then(|field| Spread::of(name, field)));
     let (mut hits, mut search) = (Hits::default(), FileSearch::new(&certain, Judging::AllDefine, Content::Text));
     for path in defined.hits().files().map(Path::new) {
         if let (Outcome::Searched(Some(found)), _) = search.search(path, &|| scan.stopped()) {
             hits.add(path, found, Standing::NotIgnored);
-        } else if let Some(found) = attribute.as_ref().and_then(|attribute| attribute.find(path)) {
+        } else if let Some(found) = spread.as_ref().and_then(|spread| spread.find(path)) {
             hits.add(path, found, Standing::NotIgnored);
         }
     }
     (hits.count > 0).then_some(hits)
 }
 
-/// A field of clap's derive whose attribute stands on lines before it.
-struct Attribute(RegexMatcher);
+/// A definition over several lines: a field of clap's derive and its attribute, or a call of Node's `parseArgs`.
+struct Spread(RegexMatcher);
 
-impl Attribute {
-    fn of(field: &str) -> Option<Self> {
-        let expression = format!(
+impl Spread {
+    fn of(name: &str, field: &str) -> Option<Self> {
+        let derive = format!(
             r"#\[(?:arg|clap|structopt)\((?:[^\]]*[,\s])?long\s*[,)][^\]]*\]\s*(?:(?://[^\n]*|#\[[^\]]*\])\s*)*(?:pub(?:\([^)]*\))?\s+)?{field}\s*:"
         );
+        let key =
+            if name.contains('-') { format!(r#"["']{name}["']"#) } else { format!(r#"(?:{name}|["']{name}["'])"#) };
+        let node = format!(
+            r#"\bparseArgs\(\s*\{{[^;]*?\boptions\s*:\s*\{{(?:[^;]*?[\s,{{])?{key}\s*:\s*\{{\s*type\s*:\s*["'](?:boolean|string)["']"#
+        );
+        let expression = format!("{derive}|{node}");
         RegexMatcherBuilder::new().unicode(false).build(&expression).ok().map(Self)
     }
 
@@ -81,8 +89,13 @@ fn pieces(dashes: usize, name: &str, more: Option<String>) -> Option<Pieces> {
     let (field, positive) = (name.replace('-', "_"), name.strip_prefix("no-").unwrap_or(name));
     let (single, double) = (format!("'{name}'"), format!("\"{name}\""));
     let needles = if dashes == 1 { [&*single, &*double] } else { [positive, &*field] };
+    // Go's standard library, whose flags take one dash or two.
+    let go = format!(
+        r#"(?:\bflag|\b[Ff]lag[Ss]et|\bfs)\.(?:Bool|String|Int|Int64|Uint|Uint64|Float64|Duration|Func|BoolFunc|Text|Var)(?:Var)?\((?:[^",]*,)?\s*"{name}""#
+    );
     let mut pieces = match (dashes, name.len()) {
         (1, 1) => vec![
+            go,
             // Rust: clap, argh, structopt.
             format!(r"\bshort\s*(?:=|\()\s*'{name}'"),
             // Go: pflag's methods that end in P take the long name, then the letter.
@@ -90,15 +103,23 @@ fn pieces(dashes: usize, name: &str, more: Option<String>) -> Option<Pieces> {
             // C: the last field of a `struct option`.
             format!(r"\b(?:no|required|optional)_argument\s*,[^,]*,\s*'{name}'"),
         ],
+        (1, _) => vec![go],
         (2, _) => {
             let mut pieces = vec![
                 // Rust: clap, argh, structopt, as attribute and as builder.
                 format!(r#"\blong\s*(?:=|\()\s*"{name}""#),
                 format!(r"#\[(?:arg|clap|structopt)\((?:[^=]*,)?\s*long\s*[,)].*\]\s*(?:pub\s+)?{field}\s*:"),
-                // Go: the standard library and pflag.
+                go,
+                // Go: pflag. A variable or a letter beside the name tells it from a log's field, whoever is called.
                 format!(
-                    r#"(?:\bflag|[Ff]lags\(\)|\b[Ff]lag[Ss]et|\bfs)\.(?:Bool|String|Int|Int64|Uint|Uint64|Float64|Duration|StringSlice|StringArray|IntSlice|Count|Func|Text|Var)(?:Var)?P?\((?:[^"]*,)?\s*"{name}""#
+                    r#"[Ff]lags\(\)\.(?:Bool|Count|Duration|Float|Func|Int|IP|String|Uint|Var)\w*\((?:[^",]*,)?\s*"{name}"\s*,"#
                 ),
+                format!(r#"\.(?:[A-Z]\w*)?VarP?\(\s*[\w&.*\[\]()]+\s*,\s*"{name}"\s*,"#),
+                format!(
+                    r#"\.(?:Bool|Count|Duration|Float|Int|IP|String|Uint)\w*P\((?:[^",]*,)?\s*"{name}"\s*,\s*"\w?""#
+                ),
+                // JavaScript: yargs.
+                format!(r#"\.option\(\s*["']{name}["']\s*,\s*\{{"#),
                 // C: `struct option` of getopt_long.
                 format!(r#"\{{\s*"{name}"\s*,\s*(?:no|required|optional)_argument\b"#),
                 // Ruby: OptionParser, a flag and its negation in one.
@@ -141,6 +162,18 @@ mod tests {
             ("--force", r#"cmd.Flags().BoolVarP(&force, "force", "f", false, "")"#, true),
             ("-f", r#"cmd.Flags().BoolVarP(&force, "force", "f", false, "")"#, true),
             ("--force", r#"  {"force", no_argument, 0, 'f'},"#, true),
+            ("--force", r#"root.PersistentFlags().BoolP("force", "f", false, "")"#, true),
+            ("--force", r#"f.StringVarP(&o.force, "force", "f", "", "")"#, true),
+            ("-f", r#"f.StringVarP(&o.force, "force", "f", "", "")"#, true),
+            ("--force", r#"options.StringVar(&x, "force", "", "")"#, true),
+            ("--force", r#"zap.String("force", x)"#, false),
+            ("--force", r#"x.Map("force", "f", y)"#, false),
+            ("--chatty", r#"c := flag.Bool("chatty", false, "")"#, true),
+            ("-chatty", r#"c := flag.Bool("chatty", false, "")"#, true),
+            ("-c", r#"flag.BoolVar(&c, "c", false, "")"#, true),
+            ("-chatty", r#"cmd.Flags().Bool("chatty", false, "")"#, false),
+            ("--force-y", r#"yargs.option("force-y", { type: "boolean" })"#, true),
+            ("--header", r#"spark.read.option("header", "true")"#, false),
             ("-f", r#"  {"force", no_argument, 0, 'f'},"#, true),
             ("-f", "#[arg(short = 'f')]", true),
             ("-g", "#[arg(short = 'f')]", false),
@@ -152,7 +185,7 @@ mod tests {
             let matched = one_line(flag).unwrap().is_match(line.as_bytes()).unwrap();
             assert_eq!(matched, found, "{flag} in {line}");
         }
-        for value in ["--", "-", "force", "--a=b", "---x", "--a.*", "-ab"] {
+        for value in ["--", "-", "force", "--a=b", "---x", "--a.*"] {
             assert!(one_line(value).is_none(), "{value}");
         }
     }

@@ -100,11 +100,6 @@ impl Hits {
         self.files.iter().map(String::as_str)
     }
 
-    /// Returns the files of the best lines that declare the name.
-    pub(super) fn definitions(&self) -> impl Iterator<Item = &str> {
-        self.best.iter().filter(|line| line.role == Role::Definition).map(|line| line.file.as_str())
-    }
-
     /// Returns the best lines as the answer shows them.
     pub(super) fn matches(&self, roles: Roles) -> Vec<ReferenceMatch> {
         let shown = |line: &Line| ReferenceMatch {
@@ -128,12 +123,6 @@ impl FileHits {
         if kept.len() < MAX_MATCHES {
             kept.push((number, excerpt(line, start)));
         }
-    }
-
-    /// Leaves the lines that declare the name; nothing when there is none.
-    pub(super) fn into_definitions(self) -> Option<Self> {
-        let count = self.definitions.len() as u64;
-        (count > 0).then(|| Self { count, definitions: self.definitions, uses: Vec::new() })
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::file;
@@ -80,6 +81,8 @@ pub(super) fn find(root: &Root, path: &Path) -> Found {
     }
     match resolve(root, path) {
         Ok(real) => match real.symlink_metadata() {
+            // `file/` names a directory.
+            Ok(metadata) if !metadata.is_dir() && names_directory(path) => Found::Absent,
             Ok(metadata) => Found::Present { path: shown(root, path, &real), modified: metadata.modified().ok() },
             Err(error) => failure(error),
         },
@@ -92,7 +95,7 @@ pub(super) fn find_line(path: &Path, line: u64, stopped: &dyn Fn() -> bool) -> L
     let Some((file, size)) = path.canonicalize().ok().and_then(|real| file::open(&real).ok()) else {
         return LineFound::Unknown;
     };
-    let (mut reader, mut chunk) = (file.take(size), vec![0; 64 * 1024]);
+    let (mut reader, mut chunk) = (file::decoded(file.take(size)), vec![0; 64 * 1024]);
     let (mut lines, mut last) = (0_u64, b'\n');
     loop {
         match reader.read(&mut chunk) {
@@ -161,6 +164,10 @@ fn resolve(root: &Root, path: &Path) -> Result<PathBuf, Found> {
         }
     }
     if at.starts_with(&root.real) { Ok(at) } else { Err(Found::Escapes) }
+}
+
+fn names_directory(path: &Path) -> bool {
+    [b"/".as_slice(), b"/."].iter().any(|end| path.as_os_str().as_bytes().ends_with(end))
 }
 
 fn step(component: Component<'_>) -> Option<OsString> {

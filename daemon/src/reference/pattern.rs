@@ -1,7 +1,8 @@
 //! What a scan looks for: a literal with whole-word edges, or the pieces in which argument parsers define a flag.
 //!
 //! Identifier characters are Unicode letters, digits, marks and `_` (SPEC 7). A pattern never matches the empty string
-//! and never spans lines.
+//! and never spans lines. `-` is an identifier character only beside a value that holds one: `color` is in
+//! `main-color`, but `main-color` is not in `--main-color`, which is another name.
 
 use std::sync::OnceLock;
 
@@ -56,11 +57,7 @@ impl Pattern {
     pub fn symbol(value: &str) -> Result<Self, PatternError> {
         let value = value.trim();
         let name = value.strip_suffix("()").filter(|name| !name.is_empty()).unwrap_or(value);
-        let inner = if name.trim_matches('-').contains('-') && !name.contains("->") {
-            Edge::IdentifierOrDash
-        } else {
-            Edge::Identifier
-        };
+        let inner = if name.contains('-') && !name.contains("->") { Edge::IdentifierOrDash } else { Edge::Identifier };
         let edge = |character: Option<char>| if character.is_some_and(is_identifier) { inner } else { Edge::Anything };
         Self::literal(name, edge(name.chars().next()), edge(name.chars().next_back()))
     }
@@ -222,6 +219,8 @@ mod tests {
             ("Type.method", "Type.method() xType.method", 1),
             ("obj->m", "obj->m obj->max p->obj->m", 2),
             ("btn-primary", ".btn-primary .btn-primary-large x-btn-primary", 1),
+            ("main-color", "--main-color main-color", 1),
+            ("--main", "--main --main-color var(--main)", 2),
             ("größe", "größe größen übergröße größe", 2),
             ("e", "e e\u{301} \u{e9}", 1),
             ("名前", "名前 名前空間", 1),

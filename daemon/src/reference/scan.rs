@@ -66,6 +66,8 @@ pub(super) struct Obstacles {
     pub(super) paths: BTreeSet<String>,
     /// Dependency and build directories without a tracked file.
     pub(super) dependency_dirs: BTreeSet<PathBuf>,
+    /// Those with tracked files, which were searched, and others, which were not.
+    pub(super) partly_tracked_dirs: BTreeSet<PathBuf>,
     /// A work tree whose tracked files are not known.
     pub(super) untold: Option<PathBuf>,
 }
@@ -152,7 +154,10 @@ impl Scan {
         walk(&self.root, Extent::Everything, threads, &passed).visit(&mut &pass);
         let left = std::mem::take(&mut *lock(&self.binary_left));
         pass.search_all(&left, Content::Bytes);
-        self.leave_out(passed.take().dependency_dirs);
+        let met = passed.take().dependency_dirs;
+        let partly = met.iter().filter(|directory| self.holds_tracked(directory) && self.holds_others(directory));
+        lock(&self.obstacles).partly_tracked_dirs.extend(partly.cloned());
+        self.leave_out(met);
     }
 
     /// Returns a scan of the same root in the same time, for another question.
@@ -182,7 +187,10 @@ impl Scan {
             unreadable: read(&self.counts.unreadable) + read(&self.counts.unreadable_dirs),
             too_large: read(&self.counts.too_large),
             special: read(&self.counts.special),
-            dependency_dirs: lock(&self.obstacles).dependency_dirs.len() as u64,
+            dependency_dirs: {
+                let obstacles = lock(&self.obstacles);
+                (obstacles.dependency_dirs.len() + obstacles.partly_tracked_dirs.len()) as u64
+            },
         };
         let passed_over = skipped.binary + skipped.unreadable + skipped.too_large + skipped.special;
         Coverage {
@@ -235,12 +243,36 @@ impl Scan {
 
     /// Keeps the dependency and build directories that were met and hold no tracked file.
     fn leave_out(&self, met: BTreeSet<PathBuf>) {
+        let left_out: Vec<_> = met.into_iter().filter(|directory| !self.holds_tracked(directory)).collect();
+        lock(&self.obstacles).dependency_dirs.extend(left_out);
+    }
+
+    fn holds_tracked(&self, directory: &Path) -> bool {
         let left = lock(&self.left);
-        let holds_tracked = |directory: &PathBuf| {
-            let next = left.partition_point(|file| file < directory);
-            left.get(next).is_some_and(|file| file.starts_with(directory))
-        };
-        lock(&self.obstacles).dependency_dirs.extend(met.into_iter().filter(|directory| !holds_tracked(directory)));
+        let next = left.partition_point(|file| file.as_path() < directory);
+        left.get(next).is_some_and(|file| file.starts_with(directory))
+    }
+
+    /// Returns whether a directory that no pass enters holds a regular file that git does not track.
+    fn holds_others(&self, directory: &Path) -> bool {
+        let mut ahead = vec![directory.to_owned()];
+        while let Some(directory) = ahead.pop() {
+            // What can't be listed may hold anything.
+            let Ok(entries) = directory.read_dir() else { return true };
+            for entry in entries.filter_map(Result::ok).filter(|entry| entry.file_name() != ".git") {
+                if self.stopped() {
+                    return true;
+                }
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
+                    Ok(kind) if kind.is_file() && lock(&self.left).binary_search(&entry.path()).is_err() => {
+                        return true;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        false
     }
 
     pub(super) fn settle(&self, path: &Path, outcome: Outcome, bytes: u64, standing: Standing) -> Settled {

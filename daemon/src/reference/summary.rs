@@ -1,14 +1,19 @@
 //! Answers and their wording: what was found, or what an agent may conclude from its absence.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use grounding_proto::reference::{Coverage, MemoryReference, ReferenceAnswer, ReferenceKind, ReferenceVerdict};
 
+use super::candidates::Candidates;
 use super::file;
 use super::hits::{MAX_FILES, Roles};
 use super::path::{Found, LineFound, PathReference};
+use super::qualified::Place;
 use super::scan::{Obstacles, Scan};
+use super::verify::MAX_SCANS;
+use super::walk::Root;
 
 /// How a symbol or flag was looked for in the end.
 #[derive(Debug)]
@@ -19,12 +24,12 @@ pub(super) enum Finding {
     FlagInPieces,
     /// A Rust macro, as its definition, which has no `!` after the name.
     Macro,
-    /// A qualified symbol, as the declaration of its member beside that of its type.
+    /// A qualified symbol, without the generic arguments it was given with.
+    WithoutGenerics(String),
+    /// A qualified symbol, as the declaration of its member inside its type.
     Member,
-    /// A qualified symbol that is nowhere written or declared; the file names both of its parts.
-    MemberMentioned(String),
-    /// A qualified symbol that is nowhere written, whose type is named in too many files to compare.
-    MemberUnclear,
+    /// A qualified symbol that is nowhere written, and whose member was not seen inside its type; where the member is.
+    MemberElsewhere(Place),
 }
 
 /// The root can't be read.
@@ -43,6 +48,15 @@ pub(super) fn out_of_time(reference: MemoryReference, limit: Duration) -> Refere
     ReferenceAnswer { truncated: true, ..answer(reference, ReferenceVerdict::Unknown, summary) }
 }
 
+/// Nothing was looked at, because others were looking.
+pub(super) fn queued(reference: MemoryReference, wait: Duration) -> ReferenceAnswer {
+    let summary = format!(
+        "Inconclusive: nothing was looked at, because {MAX_SCANS} other scans were under way for the {} ms that this one waited in the queue; try again.",
+        wait.as_millis()
+    );
+    ReferenceAnswer { truncated: true, ..answer(reference, ReferenceVerdict::Unknown, summary) }
+}
+
 /// The value can't be looked for.
 pub(super) fn unusable(reference: MemoryReference, reason: &str) -> ReferenceAnswer {
     let summary = format!("Nothing was looked at: {reason}.");
@@ -52,10 +66,11 @@ pub(super) fn unusable(reference: MemoryReference, reason: &str) -> ReferenceAns
 /// What was found at a path.
 pub(super) fn path(
     reference: MemoryReference,
+    root: &Root,
     asked: &PathReference,
     found: &Found,
     line: Option<&LineFound>,
-    candidates: Vec<String>,
+    candidates: Candidates,
 ) -> ReferenceAnswer {
     use ReferenceVerdict::{Absent, Present, Unknown};
     let name = asked.path.display();
@@ -71,8 +86,8 @@ pub(super) fn path(
         (Found::Present { path, .. }, Some(LineFound::Unknown)) => {
             (Unknown, format!("{} exists, but its lines could not be counted.", path.display()))
         }
-        (Found::Absent, _) if candidates.is_empty() => {
-            (Absent, format!("{name} does not exist, and nothing of that name was found elsewhere in the root."))
+        (Found::Absent, _) if candidates.paths.is_empty() => {
+            (Absent, format!("{name} does not exist, {}", nowhere_else(root, &candidates)))
         }
         (Found::Absent, _) => (Absent, format!("{name} does not exist; candidates are of the same name elsewhere.")),
         (Found::Escapes, _) => (Unknown, format!("{name} escapes the root: refused, and not looked at.")),
@@ -81,7 +96,7 @@ pub(super) fn path(
     };
     let mut answer = answer(reference, verdict, summary);
     answer.coverage = None;
-    answer.candidates = candidates;
+    answer.candidates = candidates.paths;
     if let (Found::Present { path, modified }, Present) = (found, verdict) {
         answer.found_in = vec![path.to_string_lossy().into_owned()];
         answer.match_count = 1;
@@ -105,10 +120,11 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
     let ignored = verdict == ReferenceVerdict::Present && !hits.outside_ignored;
     let mut sentences = Vec::new();
     if verdict == ReferenceVerdict::Present {
-        let what = match finding {
+        let what = match &finding {
             Finding::FlagInPieces => format!("{value} is nowhere written out, but defined in pieces"),
             Finding::Macro => format!("{value} is nowhere used, but defined"),
-            Finding::Member => format!("{value} is nowhere written so, but the member is declared beside its type"),
+            Finding::Member => format!("{value} is nowhere written so, but the member is declared inside its type"),
+            Finding::WithoutGenerics(plain) => format!("{value} is nowhere written so, but {plain} occurs"),
             _ => format!("{value} occurs"),
         };
         let (times, files) = (counted(hits.count, "time", "times"), counted(hits.num_files, "file", "files"));
@@ -125,10 +141,10 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
         let scanned = counted(coverage.files_scanned, "file", "files");
         let lead = if verdict == ReferenceVerdict::Absent { "Absent" } else { "Inconclusive" };
         sentences.push(format!("{lead}: {value} is not in the {scanned} scanned."));
-        sentences.extend(reasons(&coverage, &obstacles, &finding, value, scan.stopped().then_some(limit)));
+        sentences.extend(reasons(&coverage, &obstacles, &finding, scan.stopped().then_some(limit)));
     }
     if verdict != ReferenceVerdict::Present {
-        sentences.extend(dependency_dirs(scan, &obstacles));
+        sentences.extend(dependency_dirs(&scan.root, &obstacles));
     }
     let truncated = scan.stopped() || hits.num_files > MAX_FILES as u64;
     ReferenceAnswer {
@@ -144,13 +160,7 @@ pub(super) fn name(reference: MemoryReference, scan: &Scan, finding: Finding, li
 }
 
 /// Returns why a negative answer is not certain, a sentence each.
-fn reasons(
-    coverage: &Coverage,
-    obstacles: &Obstacles,
-    finding: &Finding,
-    value: &str,
-    late: Option<Duration>,
-) -> Vec<String> {
+fn reasons(coverage: &Coverage, obstacles: &Obstacles, finding: &Finding, late: Option<Duration>) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Some(limit) = late {
         reasons.push(format!("The time of {} ms ran out; a longer deadlineMs may tell.", limit.as_millis()));
@@ -173,23 +183,50 @@ fn reasons(
         reasons.push(format!("What git tracks in {} could not be learned.", tree.display()));
     }
     match finding {
-        Finding::MemberMentioned(file) => {
-            reasons.push(format!("The parts of {value} both occur in {file}: look there."));
+        Finding::MemberElsewhere(Place { name, file, line, is_declaration }) => {
+            let what = if *is_declaration { "is declared" } else { "occurs" };
+            reasons.push(format!("{name} {what} at {file}:{line}, which may or may not be what is meant: look there."));
         }
-        Finding::MemberUnclear => reasons.push("Its type is named in too many files to compare them all.".to_owned()),
-        Finding::Literal | Finding::FlagInPieces | Finding::Macro | Finding::Member => {}
+        Finding::Literal | Finding::FlagInPieces | Finding::Macro | Finding::WithoutGenerics(_) | Finding::Member => {}
     }
     reasons
 }
 
 /// Names the directories that were left out, which does not make an answer uncertain.
-fn dependency_dirs(scan: &Scan, obstacles: &Obstacles) -> Option<String> {
+fn dependency_dirs(root: &Root, obstacles: &Obstacles) -> Vec<String> {
+    let whole = named(root, &obstacles.dependency_dirs);
+    let partly = named(root, &obstacles.partly_tracked_dirs);
+    let whole = whole.map(|names| format!("Left out as dependencies or build output: {names}."));
+    let partly = partly.map(|names| format!("Left out but for what git tracks in them: {names}."));
+    whole.into_iter().chain(partly).collect()
+}
+
+/// Says that no candidate was found, and where none was looked for.
+fn nowhere_else(root: &Root, candidates: &Candidates) -> String {
+    let found = if candidates.is_cut {
+        "and the time ran out before it was looked for everywhere else."
+    } else {
+        "and nothing of that name was found elsewhere in the root."
+    };
+    let mut text = found.to_owned();
+    if let Some(names) = named(root, &candidates.left_out) {
+        text += &format!(" Not looked for in dependencies and build output but for what git tracks: {names}.");
+    }
+    if candidates.unreadable > 0 {
+        text +=
+            &format!(" Not looked for in what can't be read: {}.", counted(candidates.unreadable, "place", "places"));
+    }
+    text
+}
+
+/// Returns the first directories by their names below the root; nothing when there is none.
+fn named(root: &Root, directories: &BTreeSet<PathBuf>) -> Option<String> {
     const NAMED: usize = 5;
-    let number = obstacles.dependency_dirs.len();
-    let short = |path: &std::path::PathBuf| path.strip_prefix(&scan.root.path).unwrap_or(path).display().to_string();
-    let names: Vec<_> = obstacles.dependency_dirs.iter().take(NAMED).map(short).collect();
+    let number = directories.len();
+    let short = |path: &PathBuf| path.strip_prefix(&root.path).unwrap_or(path).display().to_string();
+    let names: Vec<_> = directories.iter().take(NAMED).map(short).collect();
     let more = if number > NAMED { format!(" and {} more", number - NAMED) } else { String::new() };
-    (number > 0).then(|| format!("Left out as dependencies or build output: {}{more}.", names.join(", ")))
+    (number > 0).then(|| format!("{}{more}", names.join(", ")))
 }
 
 fn answer(reference: MemoryReference, verdict: ReferenceVerdict, summary: String) -> ReferenceAnswer {

@@ -222,6 +222,9 @@ async fn files_with_nul_bytes_are_searched_as_bytes() {
     let text = tree.write("text", "beta\n");
     let answer = tree.ask(Symbol, "alpha").await;
     check(&answer, Present, &[&binary, &late], 2);
+    // NUL ends no line.
+    let first = &answer.matches[0];
+    assert_eq!((first.line, first.text.as_str()), (1, "alpha"));
     assert_eq!(answer.ignored, None);
     let answer = tree.ask(Symbol, "beta").await;
     check(&answer, Present, &[&text], 1);
@@ -308,6 +311,46 @@ async fn more_files_than_the_index_tells_are_searched_once() {
     let coverage = answer.coverage.unwrap();
     assert_eq!((answer.match_count, coverage.files_scanned, coverage.skipped.binary), (5001, 5001, 1));
     assert!(answer.truncated);
+}
+
+#[tokio::test]
+async fn directories_that_git_tracks_in_part_are_named() {
+    let tree = Tree::repository().await;
+    tree.write("dist/tracked.js", "alpha\n");
+    tree.write("vendor/whole/tracked.js", "alpha\n");
+    tree.git(&["add", "-f", "."]).await;
+    tree.write("dist/deep/other.js", "beta\n");
+    tree.write("build/other.js", "beta\n");
+    let answer = tree.ask(Symbol, "beta").await;
+    check(&answer, Absent, &[], 0);
+    assert_eq!(answer.coverage.unwrap().skipped.dependency_dirs, 2);
+    assert!(answer.summary.contains("build output: build."), "{}", answer.summary);
+    assert!(answer.summary.contains("tracks in them: dist."), "{}", answer.summary);
+    let answer = tree.ask(PathKind, "other.js").await;
+    check(&answer, Absent, &[], 0);
+    assert!(answer.candidates.is_empty() && answer.summary.contains("build, dist, vendor"), "{}", answer.summary);
+}
+
+#[tokio::test]
+async fn a_small_scan_does_not_wait_for_large_ones() {
+    let large = Tree::new();
+    for number in 0..64 {
+        let sparse = std::fs::File::create(large.root.join(format!("sparse{number}"))).unwrap();
+        sparse.set_len(1 << 30).unwrap();
+    }
+    let small = Tree::new();
+    let text = small.write("a", "alpha");
+    let scans: Vec<_> = (0..5)
+        .map(|_| {
+            let root = large.root.clone();
+            tokio::spawn(async move { ask_in(&root, Symbol, "beta", Some(60_000)).await })
+        })
+        .collect();
+    // Their turns come first.
+    tokio::task::yield_now().await;
+    check(&small.ask(Symbol, "alpha").await, Present, &[&text], 1);
+    assert!(scans.iter().all(|scan| !scan.is_finished()));
+    scans.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]
@@ -621,8 +664,7 @@ async fn links_inside_the_root_are_followed() {
     }
     for value in ["dangling", "dir/inside/x", "dir/inside/", "absent/../dir/inside"] {
         let answer = tree.ask(PathKind, value).await;
-        let expected = if value == "dir/inside/" { Present } else { Absent };
-        assert_eq!(answer.verdict, expected, "{value}: {}", answer.summary);
+        assert_eq!(answer.verdict, Absent, "{value}: {}", answer.summary);
     }
     // Absolute values are checked as they are.
     let outside = tree.directory.path().canonicalize().unwrap().join("outside");
@@ -642,6 +684,10 @@ async fn lines_of_files() {
     let tree = Tree::new();
     let file = tree.write("a.rs", "one\ntwo\nthree");
     let odd = tree.write("odd:7", "one\n");
+    // The second byte of U+010A is no line break.
+    let text = "one\n\u{10a}\u{a0a}\nthree".encode_utf16();
+    let text: Vec<_> = std::iter::once(0xfeff).chain(text).flat_map(u16::to_le_bytes).collect();
+    let wide = tree.write("wide", text);
     for (value, verdict, found) in [
         ("a.rs:1", Present, &file),
         ("a.rs:3", Present, &file),
@@ -654,6 +700,10 @@ async fn lines_of_files() {
         ("a.rs:x", Absent, &file),
         ("a.rs:", Absent, &file),
         (":3", Absent, &file),
+        ("a.rs/", Absent, &file),
+        ("a.rs/.", Absent, &file),
+        ("wide:3", Present, &wide),
+        ("wide:4", Absent, &wide),
     ] {
         let answer = tree.ask(PathKind, value).await;
         let found: &[&str] = if verdict == Present { &[found] } else { &[] };
@@ -678,17 +728,36 @@ async fn an_absent_path_has_candidates() {
     assert_eq!(tree.ask(PathKind, "old/scan.rs:12").await.candidates, [tracked, vendored, untracked]);
     assert_eq!(tree.ask(PathKind, "x.log").await.candidates, [log]);
     assert!(tree.ask(PathKind, "nothing.rs").await.candidates.is_empty());
+    // A link to nothing is no candidate, least of all for itself.
+    symlink("gone.rs", tree.root.join("link.rs")).unwrap();
+    assert!(tree.ask(PathKind, "link.rs").await.candidates.is_empty());
 }
 
 #[tokio::test]
 async fn qualified_symbols() {
-    let tree = Tree::new();
+    let tree = Tree::repository().await;
     let store =
         tree.write("store.rs", "pub struct Store;\nimpl Store {\n    pub fn open() {}\n    fn helper() {}\n}\n");
     let go = tree.write("s.go", "func (s *Server) Listen() error {\n");
     let python = tree.write("p.py", "class Parser(Base):\n    def parse(self):\n");
     let user = tree.write("use.rs", "let store = Store::connect();\nother.reset();\n");
-    tree.write("far.rs", "fn distant() {}\n");
+    let far = tree.write("far.rs", "fn distant() {}\n");
+    let other = tree.write(
+        "other.rs",
+        "struct Reader;\nstruct Writer;\nimpl Reader {\n    fn x() {} // fn in_comment\n    const S: &str = \"fn in_string\";\n}\nimpl Writer {\n    fn flush_all() {}\n}\nfn is_free() {}\n",
+    );
+    let settings = tree.write("settings.rs", "pub struct Settings;\n");
+    let module = tree.write(
+        "pkg/mod.py",
+        "def func():\n    pass\nclass Base:\n    def inh(self):\n        pass\nclass Child(Base):\n    pass\n",
+    );
+    let generic = tree.write(
+        "generic.rs",
+        "struct Holder<T>(T);\nimpl<T> Holder<T> {\n    fn unwrap_it() {\n        Settings::called();\n    }\n}\n",
+    );
+    let marked = tree.write("marked.rs", "macro_rules! marked {\n}\n");
+    tree.write(".gitignore", "generated\n");
+    let ignored = tree.write("generated", "only\n");
     for (value, verdict, found, count) in [
         ("Store::open", Present, &store, 1),
         ("crate::Store::open()", Present, &store, 1),
@@ -697,9 +766,27 @@ async fn qualified_symbols() {
         ("Parser#parse", Present, &python, 1),
         ("Store::connect", Present, &user, 1),
         ("Store::reset", Unknown, &user, 0),
-        ("Store::distant", Absent, &user, 0),
+        ("Store::distant", Unknown, &far, 0),
         ("Store::missing", Absent, &user, 0),
-        ("Missing::open", Absent, &user, 0),
+        ("Missing::open", Unknown, &store, 0),
+        // Both names in one file make no member.
+        ("Reader::flush_all", Unknown, &other, 0),
+        ("Reader::is_free", Unknown, &other, 0),
+        ("Reader::in_comment", Unknown, &other, 0),
+        ("Reader::in_string", Unknown, &other, 0),
+        ("Writer::flush_all", Present, &other, 1),
+        // Modules by the names of files, and inherited members.
+        ("crate::settings::Settings", Unknown, &settings, 0),
+        ("settings::Settings", Unknown, &settings, 0),
+        ("pkg.mod.func", Unknown, &module, 0),
+        ("Child.inh", Unknown, &module, 0),
+        ("Base.inh", Present, &module, 1),
+        ("Holder<T>::unwrap_it", Present, &generic, 1),
+        ("Holder::<u8>::unwrap_it", Present, &generic, 1),
+        ("Holder<u8>::nothing", Absent, &generic, 0),
+        ("Settings<T>::called", Present, &generic, 1),
+        ("Generated.only", Unknown, &ignored, 0),
+        ("crate::marked!", Unknown, &marked, 0),
     ] {
         let answer = tree.ask(Symbol, value).await;
         let expected: &[&str] = if verdict == Present { &[found] } else { &[] };
@@ -741,6 +828,14 @@ async fn flags() {
     assert_eq!((answer.matches[0].line, answer.matches[0].definition), (12, Some(true)));
     assert_eq!(answer.matches[0].text, "pub(crate) dry_run: bool,");
     check(&tree.ask(Flag, "--quiet").await, Absent, &[], 0);
+    let node = tree.write(
+        "node.mjs",
+        "const other = { options: { plain: { type: 'boolean' } } };\nconst { values } = parseArgs({\n  options: {\n    \"so-quick\": { type: 'string', short: 'q' },\n    slow: {\n      type: 'boolean',\n    },\n  },\n});\n",
+    );
+    for value in ["--so-quick", "--slow"] {
+        check(&tree.ask(Flag, value).await, Present, &[&node], 1);
+    }
+    check(&tree.ask(Flag, "--plain").await, Absent, &[], 0);
     let literal = tree.write("b.py", "add_argument('--force')\n");
     let answer = tree.ask(Flag, "--force").await;
     check(&answer, Present, &[&literal], 1);
@@ -780,11 +875,25 @@ async fn a_scan_waits_for_walkers_until_its_deadline_and_ends_with_its_client() 
         let sparse = std::fs::File::create(tree.root.join(format!("sparse{number}"))).unwrap();
         sparse.set_len(1 << 30).unwrap();
     }
-    let most = 2 * *super::verify::THREADS;
-    let all = super::verify::WALKERS.clone().acquire_many_owned(u32::try_from(most).unwrap()).await.unwrap();
+    let most = u32::try_from(super::verify::MAX_SCANS).unwrap();
+    let all = super::verify::TURNS.clone().acquire_many_owned(most).await.unwrap();
     let answer = ask_in(&tree.root, Symbol, "alpha", Some(50)).await;
     check(&answer, Unknown, &[], 0);
     assert!(answer.truncated && !answer.coverage.unwrap().complete, "{}", answer.summary);
+    assert!(answer.summary.contains("queue"), "{}", answer.summary);
+    // An absent path says that it was not looked for elsewhere.
+    let answer = ask_in(&tree.root, PathKind, "x/a", Some(50)).await;
+    check(&answer, Absent, &[], 0);
+    assert!(answer.summary.contains("time ran out"), "{}", answer.summary);
+    // Waiting for others is no part of the scan's time.
+    let (asked, wait) = (Instant::now(), Duration::from_millis(300));
+    let mut waiting = std::pin::pin!(ask_in(&tree.root, Symbol, "alpha", Some(60_000)));
+    tokio::time::timeout(wait, &mut waiting).await.unwrap_err();
+    drop(all);
+    let answer = waiting.await;
+    check(&answer, Present, &[&text], 1);
+    assert!(Duration::from_millis(answer.coverage.unwrap().elapsed_ms) <= asked.elapsed() - wait);
+    let all = super::verify::TURNS.clone().acquire_many_owned(most).await.unwrap();
     // A path needs no walker.
     check(&tree.ask(PathKind, "a").await, Present, &[&text], 1);
     drop(all);

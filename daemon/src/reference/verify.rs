@@ -1,7 +1,8 @@
 //! One question, from its arguments to its answer: bounded in time, and in threads over all clients.
 //!
 //! The work is blocking and runs on the blocking pool. Walkers are counted in one place for the whole process, so that
-//! many clients at once wait for each other rather than starve the daemon. When the client hangs up, its scan ends.
+//! many clients at once wait for each other rather than starve the daemon; a small scan never waits for a few large
+//! ones. Waiting is no part of a scan's time. When the client hangs up, its scan ends.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use grounding_proto::reference::{MemoryReference, ReferenceAnswer, ReferenceKind, VerifyMemoryReference};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::candidates::candidates;
+use super::candidates::Candidates;
 use super::file::Judging;
 use super::flag;
 use super::path::{self, Found, LineFound, PathReference};
@@ -33,11 +34,18 @@ const GRACE: Duration = Duration::from_millis(300);
 pub(super) static THREADS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(2, |n| n.get().min(12)));
 
-/// The walkers of all clients: two scans at full speed, the next ones with what these leave.
-pub(super) static WALKERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(2 * *THREADS)));
+/// Most scans at once, each with a walker of its own; others wait for their turn.
+pub(super) const MAX_SCANS: usize = 16;
+
+/// Turns of scans.
+pub(super) static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_SCANS)));
+
+/// The walkers beyond the first of each scan: two scans go at full speed, the next ones with what these leave.
+static MORE_WALKERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(2 * (*THREADS - 1))));
 
 /// Answers whether what a memory names is there (SPEC 7). Roots that can't be read, escapes and timeouts are answers
-/// too, never errors. Takes at most `deadlineMs` and a moment; must run on a tokio runtime.
+/// too, never errors. Takes at most `deadlineMs` and a moment, and waits for its turn as long at most; must run on a
+/// tokio runtime.
 pub async fn verify(cwd: &Path, arguments: VerifyMemoryReference) -> ReferenceAnswer {
     let started = Instant::now();
     let limit = arguments.deadline_ms.map_or(DEFAULT_DEADLINE, Duration::from_millis);
@@ -55,7 +63,7 @@ pub async fn verify(cwd: &Path, arguments: VerifyMemoryReference) -> ReferenceAn
     };
     match kind {
         ReferenceKind::Path => verify_path(reference, root, started, limit).await,
-        ReferenceKind::Symbol | ReferenceKind::Flag => verify_name(reference, root, started, limit).await,
+        ReferenceKind::Symbol | ReferenceKind::Flag => verify_name(reference, root, limit).await,
     }
 }
 
@@ -67,17 +75,18 @@ async fn verify_path(reference: MemoryReference, root: Root, started: Instant, l
     };
     let Some((asked, found, line)) = looked else { return summary::out_of_time(reference, limit) };
     if !matches!(found, Found::Absent) {
-        return summary::path(reference, &asked, &found, line.as_ref(), Vec::new());
+        return summary::path(reference, &root, &asked, &found, line.as_ref(), Candidates::default());
     }
-    let elsewhere = match walkers(deadline).await {
+    let candidates = match walkers(limit).await {
         None => None,
         Some((_walkers, threads)) => {
-            let (root, path) = (root.clone(), asked.path.clone());
+            let (root, path, deadline) = (root.clone(), asked.path.clone(), Instant::now() + limit);
             let late = move || Instant::now() >= deadline;
-            on_pool(deadline, move || candidates(&root, &path, threads, &late)).await
+            on_pool(deadline, move || Candidates::find(&root, &path, threads, &late)).await
         }
     };
-    summary::path(reference, &asked, &found, line.as_ref(), elsewhere.unwrap_or_default())
+    let candidates = candidates.unwrap_or_else(Candidates::unknown);
+    summary::path(reference, &root, &asked, &found, line.as_ref(), candidates)
 }
 
 /// Looks for the value as it is, then as `file:line`.
@@ -98,7 +107,7 @@ fn look_for_path(root: &Root, value: &str, deadline: Instant) -> (PathReference,
     (asked, found, line)
 }
 
-async fn verify_name(reference: MemoryReference, root: Root, started: Instant, limit: Duration) -> ReferenceAnswer {
+async fn verify_name(reference: MemoryReference, root: Root, limit: Duration) -> ReferenceAnswer {
     let pattern = match reference.kind {
         ReferenceKind::Flag => Pattern::flag(&reference.value),
         _ => Pattern::symbol(&reference.value),
@@ -107,9 +116,10 @@ async fn verify_name(reference: MemoryReference, root: Root, started: Instant, l
         Ok(pattern) => pattern,
         Err(error) => return summary::unusable(reference, &error.to_string()),
     };
-    let Some((_walkers, threads)) = walkers(started + limit).await else {
-        return summary::out_of_time(reference, limit);
+    let Some((_walkers, threads)) = walkers(limit).await else {
+        return summary::queued(reference, limit);
     };
+    let started = Instant::now();
     let scan = CancelOnDrop(Arc::new(Scan::new(root, threads, started, limit)));
     let finding = {
         let (scan, kind, value) = (Arc::clone(&scan.0), reference.kind, reference.value.clone());
@@ -129,19 +139,29 @@ fn search(scan: &Scan, pattern: &Pattern, kind: ReferenceKind, value: &str) -> F
         return Finding::Literal;
     }
     let mut finding = Finding::Literal;
+    let plain = qualified::without_generics(value);
     if kind == ReferenceKind::Flag {
         if let Some(hits) = flag::find(scan, value) {
             scan.adopt(hits);
             return Finding::FlagInPieces;
         }
-    } else if let Some((outer, member)) = qualified::split(value) {
+    } else if let Some((outer, member)) = qualified::split(&plain) {
+        if plain != value
+            && let Ok(pattern) = Pattern::symbol(&plain)
+        {
+            let found = scan.another();
+            found.look(&pattern, judging);
+            if found.hits().count > 0 {
+                scan.adopt(found.hits());
+                return Finding::WithoutGenerics(plain.into_owned());
+            }
+        }
         finding = match qualified::find(scan, outer, member) {
             Member::Declared(hits) => {
                 scan.adopt(hits);
                 return Finding::Member;
             }
-            Member::Mentioned(file) => Finding::MemberMentioned(file),
-            Member::TooMany => Finding::MemberUnclear,
+            Member::Elsewhere(place) => Finding::MemberElsewhere(place),
             Member::Nowhere => Finding::Literal,
         };
     } else if let Some(definition) = macro_definition(value) {
@@ -156,18 +176,22 @@ fn search(scan: &Scan, pattern: &Pattern, kind: ReferenceKind, value: &str) -> F
     if scan.hits().count > 0 { Finding::Literal } else { finding }
 }
 
-/// Waits for a walker, and takes as many more as are free; nothing when the time ran out first.
-async fn walkers(deadline: Instant) -> Option<(OwnedSemaphorePermit, usize)> {
-    let first = tokio::time::timeout_at(deadline.into(), Arc::clone(&WALKERS).acquire_owned()).await;
-    let mut permit = first.ok()?.ok()?;
+/// Waits for a turn and its walker, and takes as many more as are free; nothing when the wait took too long.
+async fn walkers(wait: Duration) -> Option<(Walkers, usize)> {
+    let turn = tokio::time::timeout(wait, Arc::clone(&TURNS).acquire_owned()).await.ok()?.ok()?;
     for more in (1..*THREADS).rev() {
         let Ok(count) = u32::try_from(more) else { continue };
-        if let Ok(others) = Arc::clone(&WALKERS).try_acquire_many_owned(count) {
-            permit.merge(others);
-            return Some((permit, more + 1));
+        if let Ok(others) = Arc::clone(&MORE_WALKERS).try_acquire_many_owned(count) {
+            return Some((Walkers { _turn: turn, _more: Some(others) }, more + 1));
         }
     }
-    Some((permit, 1))
+    Some((Walkers { _turn: turn, _more: None }, 1))
+}
+
+/// The walkers of one scan, until it ends.
+struct Walkers {
+    _turn: OwnedSemaphorePermit,
+    _more: Option<OwnedSemaphorePermit>,
 }
 
 /// Runs blocking work that ends by itself at the deadline. Nothing when it does not: a read from a file system that
