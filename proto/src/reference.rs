@@ -137,6 +137,6 @@ pub struct SkippedFiles {
     pub too_large: u64,
     /// Pipes, sockets and devices.
     pub special: u64,
-    /// Dependency and build directories without a tracked file.
+    /// Dependency and build directories that were passed over, or in which only what git tracks was looked at.
     pub dependency_dirs: u64,
 }
