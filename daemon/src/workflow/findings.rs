@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memmem};
 
-use super::fence::{Dialect, Fences, after_bullet};
+use super::quotation::quotations;
 use super::text::{excerpt, is_blank, lines, trim, trim_start};
 
 /// Most findings that are kept; the others are counted.
@@ -97,20 +97,24 @@ struct Header {
 }
 
 fn scan(text: &str) -> Rows {
-    let (mut rows, mut header, mut fences) = (Rows::default(), None, Fences::of(text, Dialect::Markdown));
+    let (mut rows, mut header) = (Rows::default(), None);
+    let mut quotations = quotations(text).into_iter().peekable();
     for line in lines(text) {
-        if fences.cover(&line) {
+        while quotations.next_if(|quotation| quotation.end <= line.number).is_some() {}
+        if quotations.peek().is_some_and(|quotation| quotation.contains(&line.number)) {
+            header = None;
+            continue;
+        }
+        if ends_table(line.text) {
             header = None;
             continue;
         }
         let content = content(line.text);
         if content.is_empty() {
-            header = None;
+            continue;
         } else if let Some(found) = read_header(content) {
             header = Some(found);
             rows.has_table = true;
-        } else if heading(content).is_some_and(|(_, title)| title.is_empty() || title.starts_with(is_blank)) {
-            header = None;
         } else if let Some(header) = &header {
             rows.add(header, line.number, content);
         }
@@ -216,6 +220,26 @@ fn read_header(content: &str) -> Option<Header> {
         columns += 1;
     }
     Some(Header { columns, severity: severity?, decision: decision?, description })
+}
+
+/// Returns whether the line is blank or a heading, in a list or quote too. Not every white space is that of Markdown.
+fn ends_table(line: &str) -> bool {
+    let is_space = |character| matches!(character, ' ' | '\t');
+    let mut content = line.trim_start_matches(|character| is_space(character) || character == '>');
+    content = after_bullet(content).unwrap_or(content);
+    let level = content.bytes().take(7).take_while(|byte| *byte == b'#').count();
+    let title = &content[level..];
+    content.is_empty() || ((1..=6).contains(&level) && (title.is_empty() || title.starts_with(is_space)))
+}
+
+/// Returns what follows the bullet or number of a list item.
+fn after_bullet(text: &str) -> Option<&str> {
+    let digits = text.bytes().take(9).take_while(u8::is_ascii_digit).count();
+    let rest = match digits {
+        0 => text.strip_prefix(['-', '*', '+'])?,
+        _ => text[digits..].strip_prefix(['.', ')'])?,
+    };
+    rest.starts_with([' ', '\t']).then(|| rest.trim_start_matches([' ', '\t']))
 }
 
 /// Returns a line's text without white space, quote marks and the bullet of a list around it.
@@ -355,6 +379,12 @@ mod tests {
             "\u{feff}| high\u{a0}| tests | x | y | open |",
             "A word below the table.\n| high | tests | x | y | open |",
             "#abc | x | y | z | open\n| high | tests | x | y | open |",
+            "\u{a0}\n| high | tests | x | y | open |",
+            " \u{feff}\n| high | tests | x | y | open |",
+            "\u{c}\n| high | tests | x | y | open |",
+            "> \u{a0}\n| high | tests | x | y | open |",
+            "#\u{a0}x\n| high | tests | x | y | open |",
+            "\u{a0}# x\n| high | tests | x | y | open |",
         ] {
             assert!(!faults(&format!("{HEADER}{row}\n")).is_empty(), "{row}");
             assert!(!faults(&format!("{HEADER}{row}\n").replace('\n', "\r")).is_empty(), "{row}");
@@ -419,8 +449,20 @@ mod tests {
             (format!("```\n{HEADER}{open}\n```\n\n{HEADER}{open}"), vec![9]),
             (format!("- ```\n  x\n  ```\n{HEADER}{open}\n```\nx\n```"), vec![6]),
             (format!("<!--\n```\n-->\n{HEADER}{open}\n```\nx\n```"), vec![6]),
+            (format!("- step:\n  ```\n  cargo test\n\n{HEADER}{open}\n\n```\nlog\n```\n"), vec![7]),
+            (format!("1. x\n   ```\n   code\n\n{HEADER}{open}\n```\nx\n```\n"), vec![7]),
+            (format!("<div>\n```\n</div>\n\n{HEADER}{open}\n```\nx\n```\n"), vec![7]),
+            (format!("<pre>\n```\n</pre>\n\n{HEADER}{open}\n```\nx\n```\n"), vec![7]),
+            (format!("<details>\n```\n</details>\n\n{HEADER}{open}\n```\nx\n```\n"), vec![7]),
+            (format!("> ```\n\n{HEADER}{open}\n\n```\nx\n```\n"), vec![5]),
         ] {
             assert_eq!(faults(&text).iter().map(|(line, _)| *line).collect::<Vec<_>>(), lines, "{text}");
+        }
+        let quoted = format!("```\n{HEADER}{open}\n```");
+        for (mark, others) in
+            [("", ""), ("- ", "  "), ("10. ", "    "), ("> ", "> "), ("> - ", ">   "), ("- x\n\n  ", "  ")]
+        {
+            assert_eq!(faults(&format!("{mark}{}", quoted.replace('\n', &format!("\n{others}")))), [], "{mark}");
         }
         assert_eq!(faults(&format!("~~~\n{HEADER}{open}\n~~~")), []);
         assert_eq!(faults(&format!("```md\n{HEADER}\n{open}\n```")), []);

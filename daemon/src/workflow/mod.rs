@@ -10,6 +10,7 @@ mod blocker;
 mod evaluate;
 mod fence;
 mod knob;
+mod quotation;
 mod run_file;
 mod text;
 mod worktree;

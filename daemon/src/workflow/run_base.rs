@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use grounding_proto::solution::RunBaseKind;
 use memchr::memmem;
 
-use super::fence::{Dialect, Fences};
+use super::fence::Fences;
 use super::field::{PREFIX, assigned, assignments};
 use super::text::{Line, excerpt, is_blank, line_at, lines, trim, trim_start};
 
@@ -62,7 +62,7 @@ pub fn read(text: &str) -> Goal<'_> {
     let mut goal = Goal { unkeyed: first_unkeyed(text), ..Goal::default() };
     let words = Words::new();
     let mut mention = words.subject.find(text.as_bytes());
-    let mut fences = Fences::of(text, Dialect::Marker);
+    let mut fences = Fences::of(text);
     let (mut paragraph, mut attempt_end) = (Paragraph::default(), 0);
     for line in lines(text) {
         if line.text.is_empty() {
