@@ -72,8 +72,8 @@ enum Leaf {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HtmlEnd {
     Mark(&'static str),
-    /// The closing tag of any element that holds raw text.
-    RawElement,
+    /// The closing tag of an element that holds raw text.
+    RawElement(&'static str),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,11 @@ impl Blocks {
         for (at, container) in self.containers.iter().enumerate() {
             let indentation = cursor.indentation();
             let goes_on = match *container {
-                Container::Quote => indentation <= 3 && cursor.quote(),
+                Container::Quote if indentation > 3 => {
+                    self.in_doubt |= cursor.word().starts_with('>');
+                    false
+                }
+                Container::Quote => cursor.quote(),
                 Container::Item { width, is_empty: true } if is_blank(cursor.rest) => {
                     self.in_doubt |= indentation >= width;
                     false
@@ -333,10 +337,11 @@ fn start_html(word: &str) -> Start {
             Some(b'a'..=b'z') => return Start::Doubt,
             _ => return Start::Text,
         }
-    } else if starts_with_name(&word[1..], "textarea") {
-        return Start::Doubt;
-    } else if ["script", "pre", "style"].iter().any(|name| starts_with_name(&word[1..], name)) {
-        HtmlEnd::RawElement
+    } else if let Some(name) = raw_element(&word[1..]) {
+        if name == "textarea" {
+            return Start::Doubt;
+        }
+        HtmlEnd::RawElement(name)
     } else if is_letter(word[1..].strip_prefix('/').unwrap_or(&word[1..])) {
         return Start::Tag;
     } else {
@@ -353,14 +358,20 @@ fn start_html(word: &str) -> Start {
 fn html_ends(text: &str, end: HtmlEnd) -> Option<bool> {
     match end {
         HtmlEnd::Mark(mark) => Some(memmem::find(text.as_bytes(), mark.as_bytes()).is_some()),
-        HtmlEnd::RawElement => {
-            let has = |name: &str| text.split("</").skip(1).any(|tag| starts_with_name(tag, name));
-            let ends = ["script", "pre", "style"].into_iter().any(has);
-            // Only the bare closing tag ends it, and to some readers that of a text area does too.
-            let is_bare = ["</script>", "</pre>", "</style>"].iter().any(|tag| text.contains(tag));
-            if ends == is_bare && !has("textarea") { Some(ends) } else { None }
+        HtmlEnd::RawElement(name) => {
+            let mut closed = text.split("</").skip(1).filter_map(raw_element);
+            match (closed.next(), closed.next()) {
+                (None, _) => Some(false),
+                (Some(one), None) if one == name => Some(true),
+                _ => None,
+            }
         }
     }
+}
+
+/// Returns the name that a tag starts with, when it is that of an element that holds raw text.
+fn raw_element(tag: &str) -> Option<&'static str> {
+    ["script", "pre", "style", "textarea"].into_iter().find(|name| starts_with_name(tag, name))
 }
 
 fn starts_with_name(text: &str, name: &str) -> bool {
@@ -588,7 +599,8 @@ mod tests {
 
         #[test]
         fn what_is_quoted_is_fenced_code(text in pieces()) {
-            for options in [Options::empty(), Options::ENABLE_TABLES, Options::all()] {
+            let extended = Options::ENABLE_TABLES | Options::ENABLE_GFM | Options::ENABLE_FOOTNOTES;
+            for options in [Options::empty(), Options::ENABLE_TABLES, extended] {
                 let fenced = fenced(&text, options);
                 for line in quoted(&text) {
                     prop_assert!(fenced.contains(&line), "line {} of {:?}: {:?}", line, text, fenced);
