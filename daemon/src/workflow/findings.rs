@@ -88,11 +88,11 @@ struct Rows {
     omitted: u64,
 }
 
-/// Where a table's columns are.
+/// Where a table's columns are, in order; there may be several of a name.
 struct Header {
     columns: usize,
-    severity: usize,
-    decision: usize,
+    severities: Vec<usize>,
+    decisions: Vec<usize>,
     description: Option<usize>,
 }
 
@@ -155,7 +155,7 @@ impl Rows {
 /// Returns why a row blocks, or nothing when it does not.
 fn fault(row: &Row<'_>, header: &Header, content: &str) -> Option<Fault> {
     let (severity, decision) = (plain_word(row.severity), plain_word(row.decision));
-    let is_resolved = ["accepted", "defer"].iter().any(|word| decision.eq_ignore_ascii_case(word));
+    let is_resolved = is_resolved(decision);
     if row.cells > header.columns {
         Some(Fault::TooManyCells)
     } else if row.severity.is_empty() {
@@ -175,7 +175,9 @@ fn fault(row: &Row<'_>, header: &Header, content: &str) -> Option<Fault> {
 
 struct Row<'a> {
     cells: usize,
+    /// Of several, the gravest.
     severity: &'a str,
+    /// Of several, the first that resolves nothing.
     decision: &'a str,
     description: Option<&'a str>,
     is_delimiter: bool,
@@ -186,11 +188,15 @@ impl<'a> Row<'a> {
     fn read(header: &Header, content: &'a str) -> Self {
         let mut row =
             Self { cells: 0, severity: "", decision: "", description: None, is_delimiter: true, is_template: true };
+        let (mut severities, mut decisions) = (header.severities.iter().peekable(), header.decisions.iter().peekable());
+        let mut decision: Option<&str> = None;
         for cell in cells(content) {
-            if row.cells == header.severity {
-                row.severity = cell;
-            } else if row.cells == header.decision {
-                row.decision = cell;
+            if severities.next_if_eq(&&row.cells).is_some() {
+                if weight(cell) > weight(row.severity) {
+                    row.severity = cell;
+                }
+            } else if decisions.next_if_eq(&&row.cells).is_some() {
+                decision = decision.filter(|earlier| !is_resolved(plain_word(earlier))).or(Some(cell));
             } else if Some(row.cells) == header.description {
                 row.description = Some(cell);
             }
@@ -198,6 +204,9 @@ impl<'a> Row<'a> {
             row.is_template &= TEMPLATE.get(row.cells) == Some(&cell);
             row.cells += 1;
         }
+        // A row that ends before a column of its header has a blank cell there.
+        let is_short = decisions.next().is_some();
+        row.decision = decision.filter(|cell| !is_short || !is_resolved(plain_word(cell))).unwrap_or_default();
         row.is_template &= row.cells == TEMPLATE.len();
         row
     }
@@ -207,19 +216,19 @@ fn read_header(content: &str) -> Option<Header> {
     if content.len() < "severity|decision".len() {
         return None;
     }
-    let (mut columns, mut severity, mut decision, mut description) = (0, None, None, None);
+    let mut header = Header { columns: 0, severities: Vec::new(), decisions: Vec::new(), description: None };
     for cell in cells(content) {
         let word = plain_word(cell);
         if word.eq_ignore_ascii_case("severity") {
-            severity.get_or_insert(columns);
+            header.severities.push(header.columns);
         } else if word.eq_ignore_ascii_case("decision") {
-            decision.get_or_insert(columns);
+            header.decisions.push(header.columns);
         } else if word.eq_ignore_ascii_case("description") {
-            description.get_or_insert(columns);
+            header.description.get_or_insert(header.columns);
         }
-        columns += 1;
+        header.columns += 1;
     }
-    Some(Header { columns, severity: severity?, decision: decision?, description })
+    (!header.severities.is_empty() && !header.decisions.is_empty()).then_some(header)
 }
 
 /// Returns whether the line is blank or a heading, in a list or quote too. Not every white space is that of Markdown.
@@ -275,6 +284,24 @@ fn is_severity(word: &str) -> bool {
 
 fn is_grave(severity: &str) -> bool {
     ["high", "critical"].iter().any(|word| severity.eq_ignore_ascii_case(word))
+}
+
+fn is_resolved(decision: &str) -> bool {
+    ["accepted", "defer"].iter().any(|word| decision.eq_ignore_ascii_case(word))
+}
+
+/// Returns how much a severity cell counts beside others: one that can't be read is in between.
+fn weight(cell: &str) -> usize {
+    let word = plain_word(cell);
+    if is_grave(word) {
+        3
+    } else if is_severity(word) {
+        1
+    } else if cell.is_empty() {
+        0
+    } else {
+        2
+    }
 }
 
 fn is_delimiter(cell: &str) -> bool {
@@ -466,6 +493,25 @@ mod tests {
         }
         assert_eq!(faults(&format!("~~~\n{HEADER}{open}\n~~~")), []);
         assert_eq!(faults(&format!("```md\n{HEADER}\n{open}\n```")), []);
+    }
+
+    #[test]
+    fn every_column_of_a_name_counts() {
+        let header = "| Severity | Decision | Severity | Decision |\n|---|---|---|---|\n";
+        for row in [
+            "| high | accepted | low | open |",
+            "| high | open | low | accepted |",
+            "| low | open | high | accepted |",
+            "| | accepted | critical | |",
+            "| high | accepted |",
+            "| high | accepted | low",
+        ] {
+            assert_eq!(faults(&format!("{header}{row}")), [(3, Fault::Open)], "{row}");
+        }
+        assert_eq!(faults(&format!("{header}| low | accepted | worse | accepted |")), [(3, Fault::UnknownSeverity)]);
+        for row in ["| high | accepted | low | `defer` |", "| low | open | medium | |", "| | | | |"] {
+            assert_eq!(faults(&format!("{header}{row}")), [], "{row}");
+        }
     }
 
     #[test]
