@@ -86,7 +86,7 @@ struct Fence {
 
 impl Blocks {
     fn read(&mut self, line: &Line<'_>) {
-        let text = if line.number == 1 { line.text.trim_start_matches('\u{feff}') } else { line.text };
+        let text = if line.number == 1 { line.text.strip_prefix('\u{feff}').unwrap_or(line.text) } else { line.text };
         if line.number == 1 && text.strip_prefix("---").is_some_and(is_blank) {
             self.leaf = Leaf::FrontMatter;
             return;
@@ -359,10 +359,12 @@ fn html_ends(text: &str, end: HtmlEnd) -> Option<bool> {
     match end {
         HtmlEnd::Mark(mark) => Some(memmem::find(text.as_bytes(), mark.as_bytes()).is_some()),
         HtmlEnd::RawElement(name) => {
-            let mut closed = text.split("</").skip(1).filter_map(raw_element);
+            let is_bare = |tag: &str, name: &str| tag[name.len()..].starts_with('>');
+            let closing = |tag| raw_element(tag).map(|name| (name, is_bare(tag, name)));
+            let mut closed = text.split("</").skip(1).filter_map(closing);
             match (closed.next(), closed.next()) {
                 (None, _) => Some(false),
-                (Some(one), None) if one == name => Some(true),
+                (Some((one, true)), None) if one == name => Some(true),
                 _ => None,
             }
         }
@@ -519,6 +521,10 @@ mod tests {
             ("---\na: b\n---\n```\na\n```", vec![4, 5, 6]),
             ("---\n```\n---\na\n```\nb\n```", vec![]),
             ("```\n```\u{a0}\n```\na\n```", vec![1, 2, 3]),
+            ("<pre>\n</pre >\n```\n</pre>\na\n```\nb\n```", vec![]),
+            ("<textarea>\n\n```\na\n```", vec![]),
+            ("\u{feff}```\na\n```", vec![1, 2, 3]),
+            ("\u{c}\n```\na\n```", vec![]),
             ("-\n\n  ```\n  a\nb\n  ```", vec![3, 4, 5, 6]),
         ] {
             assert_eq!(quoted(text), expected, "{text}");

@@ -361,6 +361,23 @@ mod tests {
         }
     }
 
+    /// What the README says of writing about markers.
+    #[test]
+    fn only_mentions_can_be_quoted() {
+        for (open, close) in [("```\n", "\n```"), ("", "")] {
+            let shown = |marker: &str| format!("{open}{marker}{close}");
+            let example = shown("<!-- solution-acceptance: run-base[<name>] = <commit> -->");
+            assert_eq!((kinds(&example), selected(&example, &["<name>"])), ((0, 0), (RunBaseKind::Absent, None)));
+            let keyed = shown("<!-- solution-acceptance: run-base[alpha] = aaaaaaa -->");
+            assert_eq!(selected(&keyed, &["alpha"]).0, RunBaseKind::Sha);
+            assert_eq!(kinds(&shown("<!-- solution-acceptance: run-base[<name>] -->")), (1, 0));
+            let unkeyed = shown("`<!-- solution-acceptance: run-base = aaaaaaa -->`");
+            assert_eq!(selected(&unkeyed, &[]).0, RunBaseKind::Sha);
+        }
+        assert_eq!(kinds("The marker `solution-acceptance: run-base[<name>]` is keyed."), (0, 0));
+        assert_eq!(kinds("The marker solution-acceptance: run-base[<name>] is keyed."), (0, 1));
+    }
+
     #[test]
     fn messages_stay_short_with_many_keys_and_lines() {
         let long = "k".repeat(200);
