@@ -124,15 +124,15 @@ fn scan(text: &str) -> Rows {
 
 impl Rows {
     fn add(&mut self, header: &Header, line: u64, content: &str) {
+        if content.len() < "high".len() && content.bytes().all(|byte| byte == b'|') {
+            return;
+        }
         let row = Row::read(header, content);
         if row.is_delimiter {
             return;
         }
         if row.is_template {
             self.placeholder.get_or_insert(line);
-            return;
-        }
-        if row.severity.is_empty() && content.len() < "high".len() {
             return;
         }
         self.has_severity |= is_severity(plain_word(row.severity));
@@ -234,6 +234,9 @@ fn read_header(content: &str) -> Option<Header> {
 /// Returns whether the line is blank or a heading, in a list or quote too. Not every white space is that of Markdown.
 fn ends_table(line: &str) -> bool {
     let is_space = |character| matches!(character, ' ' | '\t');
+    if line.starts_with('|') {
+        return false;
+    }
     let mut content = line.trim_start_matches(|character| is_space(character) || character == '>');
     content = after_bullet(content).unwrap_or(content);
     let level = content.bytes().take(7).take_while(|byte| *byte == b'#').count();

@@ -13,6 +13,9 @@ use super::text::{Line, lines};
 /// Most quotes and list items within each other that are followed.
 const MAX_DEPTH: usize = 16;
 
+/// Most lines that are followed, far more than a review has; nothing below them is a quotation.
+const MAX_LINES: u64 = 100_000;
+
 /// Returns the numbers of the lines of each quotation, in order, opener and closer included.
 ///
 /// A fence that is still open at the end of the text quotes nothing, so that a stray one never hides what follows it.
@@ -24,7 +27,7 @@ pub(super) fn quotations(text: &str) -> Vec<Range<u64>> {
     let mut blocks = Blocks { in_doubt: memchr3(b'\x0b', b'\x0c', 0, bytes).is_some(), ..Blocks::default() };
     for line in lines(text) {
         let is_past = line.start > last_fence && !matches!(blocks.leaf, Leaf::Fence(_));
-        if blocks.in_doubt || is_past {
+        if blocks.in_doubt || is_past || line.number > MAX_LINES {
             break;
         }
         blocks.read(&line);
@@ -272,12 +275,12 @@ fn start(word: &str, before: Leaf) -> Start {
             Start::Leaf(leaf) => unless_html(Start::Leaf(leaf)),
             other => other,
         },
-        _ if before != Leaf::None && is_underline(word) => match (before, trim_end(word)) {
+        Some(b'-' | b'=') if before != Leaf::None && is_underline(word) => match (before, trim_end(word)) {
             (Leaf::PerhapsParagraph | Leaf::PerhapsHtml, "-") => Start::Doubt,
             (Leaf::Paragraph, _) => Start::Leaf(Leaf::PerhapsParagraph),
             _ => Start::Leaf(before),
         },
-        _ if is_rule(word) => ended,
+        Some(b'-' | b'*' | b'_') if is_rule(word) => ended,
         _ => {
             let Some((marker, starts_any)) = bullet(word) else { return Start::Text };
             match before {
@@ -392,13 +395,11 @@ fn is_underline(word: &str) -> bool {
     ["-", "="].iter().any(|mark| line.starts_with(mark) && line.trim_start_matches(mark).is_empty())
 }
 
+/// Returns whether the line, which starts with the mark of one, is a rule.
 fn is_rule(word: &str) -> bool {
-    let Some(mark) = word.bytes().next().filter(|mark| matches!(mark, b'-' | b'*' | b'_')) else { return false };
-    let mut count = 0;
-    word.bytes().all(|byte| {
-        count += usize::from(byte == mark);
-        byte == mark || matches!(byte, b' ' | b'\t')
-    }) && count >= 3
+    let mark = word.as_bytes()[0];
+    word.bytes().all(|byte| byte == mark || matches!(byte, b' ' | b'\t'))
+        && word.bytes().filter(|byte| *byte == mark).count() >= 3
 }
 
 fn is_delimiter_row(word: &str) -> bool {
@@ -529,6 +530,16 @@ mod tests {
         ] {
             assert_eq!(quoted(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn too_many_lines_or_too_deep_a_line_quote_nothing() {
+        let fence = "```\na\n```\n";
+        let lines = "\n".repeat(MAX_LINES as usize - 3);
+        assert_eq!(quoted(&format!("{lines}{fence}")).len(), 3);
+        assert_eq!(quoted(&format!("{lines}\n{fence}")).len(), 0);
+        assert_eq!(quoted(&format!("{}a\n\n{fence}", "> ".repeat(MAX_DEPTH))).len(), 3);
+        assert_eq!(quoted(&format!("{}a\n\n{fence}", "> ".repeat(MAX_DEPTH + 1))).len(), 0);
     }
 
     #[test]
