@@ -8,6 +8,7 @@
 mod active_run;
 mod binding;
 mod blocker;
+mod cursor;
 mod evaluate;
 mod fence;
 mod knob;

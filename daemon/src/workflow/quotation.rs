@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr3, memmem};
 
+use super::cursor::{Cursor, is_blank};
 use super::text::{Line, lines};
 
 /// Most quotes and list items within each other that are followed.
@@ -101,7 +102,7 @@ impl Blocks {
             self.in_doubt = text.contains("```") || text.contains("~~~") || text.contains('<');
             return;
         }
-        let mut cursor = Cursor { rest: text, column: 0, spare: 0 };
+        let mut cursor = Cursor::at(text);
         let matched = self.matched(&mut cursor);
         let is_matched = matched == self.containers.len();
         match self.leaf {
@@ -406,74 +407,8 @@ fn is_delimiter_row(word: &str) -> bool {
     word.bytes().all(|byte| matches!(byte, b'|' | b'-' | b':' | b' ' | b'\t')) && word.contains('-')
 }
 
-/// White space of Markdown: a no-break space is text to it.
-fn is_blank(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' ' | b'\t'))
-}
-
 fn trim_end(text: &str) -> &str {
     text.trim_end_matches([' ', '\t'])
-}
-
-/// A place in a line.
-struct Cursor<'a> {
-    rest: &'a str,
-    column: usize,
-    /// Columns left of a tab that a container ended within.
-    spare: usize,
-}
-
-impl<'a> Cursor<'a> {
-    /// Returns how many columns of white space are ahead.
-    fn indentation(&self) -> usize {
-        let mut column = self.column + self.spare;
-        for byte in self.rest.bytes() {
-            match byte {
-                b' ' => column += 1,
-                b'\t' => column += 4 - column % 4,
-                _ => break,
-            }
-        }
-        column - self.column
-    }
-
-    /// Returns what follows the white space.
-    fn word(&self) -> &'a str {
-        self.rest.trim_start_matches([' ', '\t'])
-    }
-
-    /// Moves over so many columns, of white space only.
-    fn advance(&mut self, mut columns: usize) {
-        while columns > 0 {
-            if self.spare == 0 {
-                match self.rest.bytes().next() {
-                    Some(b' ') => self.spare = 1,
-                    Some(b'\t') => self.spare = 4 - self.column % 4,
-                    _ => return,
-                }
-                self.rest = &self.rest[1..];
-            }
-            let step = self.spare.min(columns);
-            (self.spare, self.column, columns) = (self.spare - step, self.column + step, columns - step);
-        }
-    }
-
-    /// Moves over so many characters of a mark.
-    fn pass(&mut self, characters: usize) {
-        self.rest = &self.rest[characters..];
-        self.column += characters;
-    }
-
-    /// Moves over a quote mark and the space after it, when there is one.
-    fn quote(&mut self) -> bool {
-        if !self.word().starts_with('>') {
-            return false;
-        }
-        self.advance(self.indentation());
-        self.pass(1);
-        self.advance(1);
-        true
-    }
 }
 
 #[cfg(test)]
