@@ -39,6 +39,12 @@ const SHAPES: &[Shape] = &[
     Shape { name: "fences in quotes", start: TABLE, piece: "> ```\n", end: "" },
     Shape { name: "items before a fence", start: TABLE, piece: "- x\n", end: "```\n" },
     Shape { name: "nested items before a fence", start: "- - - - - - - x\n", piece: "\n", end: "```\n" },
+    Shape {
+        name: "white space in nested items",
+        start: "- - - - - - - - - - - - - - - x\n",
+        piece: " ",
+        end: "\n```\n",
+    },
     Shape { name: "lines of a letter before a fence", start: "", piece: "x\n", end: "```\n" },
     Shape { name: "tags before a fence", start: "<pre>\n", piece: "</\n", end: "```\n" },
     Shape { name: "lines in a fence", start: "```\n", piece: "|\n", end: "```\n" },

@@ -124,7 +124,9 @@ fn scan(text: &str) -> Rows {
 
 impl Rows {
     fn add(&mut self, header: &Header, line: u64, content: &str) {
-        if content.len() < "high".len() && content.bytes().all(|byte| byte == b'|') {
+        // A few letters alone or a few pipes are no finding, whatever the header.
+        let is_pipe = |byte: u8| byte == b'|';
+        if content.len() < "high".len() && (content.bytes().all(is_pipe) || !content.bytes().any(is_pipe)) {
             return;
         }
         let row = Row::read(header, content);

@@ -14,8 +14,8 @@ use super::text::{Line, lines};
 /// Most quotes and list items within each other that are followed.
 const MAX_DEPTH: usize = 16;
 
-/// Most lines that are followed, far more than a review has; nothing below them is a quotation.
-const MAX_LINES: u64 = 100_000;
+/// Most bytes that are followed, far more than a review has; nothing behind them is a quotation.
+const MAX_BYTES: usize = 256 * 1024;
 
 /// Returns the numbers of the lines of each quotation, in order, opener and closer included.
 ///
@@ -28,7 +28,7 @@ pub(super) fn quotations(text: &str) -> Vec<Range<u64>> {
     let mut blocks = Blocks { in_doubt: memchr3(b'\x0b', b'\x0c', 0, bytes).is_some(), ..Blocks::default() };
     for line in lines(text) {
         let is_past = line.start > last_fence && !matches!(blocks.leaf, Leaf::Fence(_));
-        if blocks.in_doubt || is_past || line.number > MAX_LINES {
+        if blocks.in_doubt || is_past || line.start + line.text.len() > MAX_BYTES {
             break;
         }
         blocks.read(&line);
@@ -468,9 +468,9 @@ mod tests {
     }
 
     #[test]
-    fn too_many_lines_or_too_deep_a_line_quote_nothing() {
+    fn nothing_too_far_or_too_deep_is_quoted() {
         let fence = "```\na\n```\n";
-        let lines = "\n".repeat(MAX_LINES as usize - 3);
+        let lines = "\n".repeat(MAX_BYTES - "```\na\n```".len());
         assert_eq!(quoted(&format!("{lines}{fence}")).len(), 3);
         assert_eq!(quoted(&format!("{lines}\n{fence}")).len(), 0);
         assert_eq!(quoted(&format!("{}a\n\n{fence}", "> ".repeat(MAX_DEPTH))).len(), 3);
