@@ -44,29 +44,44 @@ pub(super) enum Search {
 
 /// Finds the active run of the repository at `repository`.
 pub(super) fn find(repository: &Path) -> Search {
-    let pointer = worktree_root(repository).join(".ai/run");
+    let folder = worktree_root(repository).join(".ai");
+    let pointer = folder.join("run");
     match pointed_to(&pointer) {
         Some(Ok(run)) => Search::Found(run),
-        Some(Err(reason)) => {
+        Some(Err(_)) if folder.exists() && !folder.is_dir() => {
+            let sentence = "it is no directory, so there can be no pointer in it; replace it with a directory";
+            Search::BadPointer(blocker("bad_pointer", ".ai", &folder, None, sentence))
+        }
+        Some(Err(Fault { line, reason })) => {
             let remedy = format!("{reason}; write the absolute path of the run directory into it, or delete it");
-            Search::BadPointer(blocker("bad_pointer", ".ai/run", &pointer, None, &remedy))
+            Search::BadPointer(blocker("bad_pointer", ".ai/run", &pointer, line, &remedy))
         }
         None => newest(&repository.join(".ai/runs")),
     }
 }
 
-/// Returns the run a pointer file names, or what is wrong with it; nothing when there is no such file.
-fn pointed_to(pointer: &Path) -> Option<Result<Run, String>> {
-    match read(pointer) {
-        RunFile::Missing => None,
-        RunFile::Unreadable(reason) => Some(Err(format!("it can't be read as a file ({reason})"))),
-        RunFile::TooLarge => Some(Err("it is larger than 4 MiB".to_owned())),
-        RunFile::Text(text) => Some(run_at(&text)),
-    }
+/// What is wrong with a pointer file, and on which line when it could be read.
+struct Fault {
+    line: Option<u64>,
+    reason: String,
 }
 
-fn run_at(text: &str) -> Result<Run, String> {
-    let target = lines(text).map(|line| trim(line.text)).find(|line| !line.is_empty()).ok_or("it is empty")?;
+/// Returns the run a pointer file names, or what is wrong with it; nothing when there is no such file.
+fn pointed_to(pointer: &Path) -> Option<Result<Run, Fault>> {
+    let unread = |reason| Some(Err(Fault { line: None, reason }));
+    let text = match read(pointer) {
+        RunFile::Missing => return None,
+        RunFile::Unreadable(reason) => return unread(format!("it can't be read as a file ({reason})")),
+        RunFile::TooLarge => return unread("it is larger than 4 MiB".to_owned()),
+        RunFile::Text(text) => text,
+    };
+    let filled = lines(&text).map(|line| (line.number, trim(line.text))).find(|(_, target)| !target.is_empty());
+    let (line, run) =
+        filled.map_or_else(|| (1, Err("it is empty".to_owned())), |(line, target)| (line, run_at(target)));
+    Some(run.map_err(|reason| Fault { line: Some(line), reason }))
+}
+
+fn run_at(target: &str) -> Result<Run, String> {
     let shown = excerpt(target, 200);
     if !Path::new(target).is_absolute() {
         return Err(format!("\"{shown}\" is not an absolute path"));

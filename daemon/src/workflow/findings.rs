@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memmem};
 
-use super::fence::{Dialect, Fences, after_bullet};
+use super::quotation::quotations;
 use super::text::{excerpt, is_blank, lines, trim, trim_start};
 
 /// Most findings that are kept; the others are counted.
@@ -88,29 +88,33 @@ struct Rows {
     omitted: u64,
 }
 
-/// Where a table's columns are.
+/// Where a table's columns are, in order; there may be several of a name.
 struct Header {
     columns: usize,
-    severity: usize,
-    decision: usize,
+    severities: Vec<usize>,
+    decisions: Vec<usize>,
     description: Option<usize>,
 }
 
 fn scan(text: &str) -> Rows {
-    let (mut rows, mut header, mut fences) = (Rows::default(), None, Fences::of(text, Dialect::Markdown));
+    let (mut rows, mut header) = (Rows::default(), None);
+    let mut quotations = quotations(text).into_iter().peekable();
     for line in lines(text) {
-        if fences.cover(&line) {
+        while quotations.next_if(|quotation| quotation.end <= line.number).is_some() {}
+        if quotations.peek().is_some_and(|quotation| quotation.contains(&line.number)) {
+            header = None;
+            continue;
+        }
+        if ends_table(line.text) {
             header = None;
             continue;
         }
         let content = content(line.text);
         if content.is_empty() {
-            header = None;
+            continue;
         } else if let Some(found) = read_header(content) {
             header = Some(found);
             rows.has_table = true;
-        } else if heading(content).is_some_and(|(_, title)| title.is_empty() || title.starts_with(is_blank)) {
-            header = None;
         } else if let Some(header) = &header {
             rows.add(header, line.number, content);
         }
@@ -120,15 +124,17 @@ fn scan(text: &str) -> Rows {
 
 impl Rows {
     fn add(&mut self, header: &Header, line: u64, content: &str) {
+        // A few letters alone or a few pipes are no finding, whatever the header.
+        let is_pipe = |byte: u8| byte == b'|';
+        if content.len() < "high".len() && (content.bytes().all(is_pipe) || !content.bytes().any(is_pipe)) {
+            return;
+        }
         let row = Row::read(header, content);
         if row.is_delimiter {
             return;
         }
         if row.is_template {
             self.placeholder.get_or_insert(line);
-            return;
-        }
-        if row.severity.is_empty() && content.len() < "high".len() {
             return;
         }
         self.has_severity |= is_severity(plain_word(row.severity));
@@ -151,7 +157,7 @@ impl Rows {
 /// Returns why a row blocks, or nothing when it does not.
 fn fault(row: &Row<'_>, header: &Header, content: &str) -> Option<Fault> {
     let (severity, decision) = (plain_word(row.severity), plain_word(row.decision));
-    let is_resolved = ["accepted", "defer"].iter().any(|word| decision.eq_ignore_ascii_case(word));
+    let is_resolved = is_resolved(decision);
     if row.cells > header.columns {
         Some(Fault::TooManyCells)
     } else if row.severity.is_empty() {
@@ -171,7 +177,9 @@ fn fault(row: &Row<'_>, header: &Header, content: &str) -> Option<Fault> {
 
 struct Row<'a> {
     cells: usize,
+    /// Of several, the gravest.
     severity: &'a str,
+    /// Of several, the first that resolves nothing.
     decision: &'a str,
     description: Option<&'a str>,
     is_delimiter: bool,
@@ -182,11 +190,15 @@ impl<'a> Row<'a> {
     fn read(header: &Header, content: &'a str) -> Self {
         let mut row =
             Self { cells: 0, severity: "", decision: "", description: None, is_delimiter: true, is_template: true };
+        let (mut severities, mut decisions) = (header.severities.iter().peekable(), header.decisions.iter().peekable());
+        let mut decision: Option<&str> = None;
         for cell in cells(content) {
-            if row.cells == header.severity {
-                row.severity = cell;
-            } else if row.cells == header.decision {
-                row.decision = cell;
+            if severities.next_if_eq(&&row.cells).is_some() {
+                if weight(cell) > weight(row.severity) {
+                    row.severity = cell;
+                }
+            } else if decisions.next_if_eq(&&row.cells).is_some() {
+                decision = decision.filter(|earlier| !is_resolved(plain_word(earlier))).or(Some(cell));
             } else if Some(row.cells) == header.description {
                 row.description = Some(cell);
             }
@@ -194,6 +206,9 @@ impl<'a> Row<'a> {
             row.is_template &= TEMPLATE.get(row.cells) == Some(&cell);
             row.cells += 1;
         }
+        // A row that ends before a column of its header has a blank cell there.
+        let is_short = decisions.next().is_some();
+        row.decision = decision.filter(|cell| !is_short || !is_resolved(plain_word(cell))).unwrap_or_default();
         row.is_template &= row.cells == TEMPLATE.len();
         row
     }
@@ -203,19 +218,42 @@ fn read_header(content: &str) -> Option<Header> {
     if content.len() < "severity|decision".len() {
         return None;
     }
-    let (mut columns, mut severity, mut decision, mut description) = (0, None, None, None);
+    let mut header = Header { columns: 0, severities: Vec::new(), decisions: Vec::new(), description: None };
     for cell in cells(content) {
         let word = plain_word(cell);
         if word.eq_ignore_ascii_case("severity") {
-            severity.get_or_insert(columns);
+            header.severities.push(header.columns);
         } else if word.eq_ignore_ascii_case("decision") {
-            decision.get_or_insert(columns);
+            header.decisions.push(header.columns);
         } else if word.eq_ignore_ascii_case("description") {
-            description.get_or_insert(columns);
+            header.description.get_or_insert(header.columns);
         }
-        columns += 1;
+        header.columns += 1;
     }
-    Some(Header { columns, severity: severity?, decision: decision?, description })
+    (!header.severities.is_empty() && !header.decisions.is_empty()).then_some(header)
+}
+
+/// Returns whether the line is blank or a heading, in a list or quote too. Not every white space is that of Markdown.
+fn ends_table(line: &str) -> bool {
+    let is_space = |character| matches!(character, ' ' | '\t');
+    if line.starts_with('|') {
+        return false;
+    }
+    let mut content = line.trim_start_matches(|character| is_space(character) || character == '>');
+    content = after_bullet(content).unwrap_or(content);
+    let level = content.bytes().take(7).take_while(|byte| *byte == b'#').count();
+    let title = &content[level..];
+    content.is_empty() || ((1..=6).contains(&level) && (title.is_empty() || title.starts_with(is_space)))
+}
+
+/// Returns what follows the bullet or number of a list item.
+fn after_bullet(text: &str) -> Option<&str> {
+    let digits = text.bytes().take(9).take_while(u8::is_ascii_digit).count();
+    let rest = match digits {
+        0 => text.strip_prefix(['-', '*', '+'])?,
+        _ => text[digits..].strip_prefix(['.', ')'])?,
+    };
+    rest.starts_with([' ', '\t']).then(|| rest.trim_start_matches([' ', '\t']))
 }
 
 /// Returns a line's text without white space, quote marks and the bullet of a list around it.
@@ -251,6 +289,24 @@ fn is_severity(word: &str) -> bool {
 
 fn is_grave(severity: &str) -> bool {
     ["high", "critical"].iter().any(|word| severity.eq_ignore_ascii_case(word))
+}
+
+fn is_resolved(decision: &str) -> bool {
+    ["accepted", "defer"].iter().any(|word| decision.eq_ignore_ascii_case(word))
+}
+
+/// Returns how much a severity cell counts beside others: one that can't be read is in between.
+fn weight(cell: &str) -> usize {
+    let word = plain_word(cell);
+    if is_grave(word) {
+        3
+    } else if is_severity(word) {
+        1
+    } else if cell.is_empty() {
+        0
+    } else {
+        2
+    }
 }
 
 fn is_delimiter(cell: &str) -> bool {
@@ -355,6 +411,12 @@ mod tests {
             "\u{feff}| high\u{a0}| tests | x | y | open |",
             "A word below the table.\n| high | tests | x | y | open |",
             "#abc | x | y | z | open\n| high | tests | x | y | open |",
+            "\u{a0}\n| high | tests | x | y | open |",
+            " \u{feff}\n| high | tests | x | y | open |",
+            "\u{c}\n| high | tests | x | y | open |",
+            "> \u{a0}\n| high | tests | x | y | open |",
+            "#\u{a0}x\n| high | tests | x | y | open |",
+            "\u{a0}# x\n| high | tests | x | y | open |",
         ] {
             assert!(!faults(&format!("{HEADER}{row}\n")).is_empty(), "{row}");
             assert!(!faults(&format!("{HEADER}{row}\n").replace('\n', "\r")).is_empty(), "{row}");
@@ -419,11 +481,42 @@ mod tests {
             (format!("```\n{HEADER}{open}\n```\n\n{HEADER}{open}"), vec![9]),
             (format!("- ```\n  x\n  ```\n{HEADER}{open}\n```\nx\n```"), vec![6]),
             (format!("<!--\n```\n-->\n{HEADER}{open}\n```\nx\n```"), vec![6]),
+            (format!("- step:\n  ```\n  cargo test\n\n{HEADER}{open}\n\n```\nlog\n```\n"), vec![7]),
+            (format!("1. x\n   ```\n   code\n\n{HEADER}{open}\n```\nx\n```\n"), vec![7]),
+            (format!("<div>\n```\n</div>\n\n{HEADER}{open}\n```\nx\n```\n"), vec![7]),
+            (format!("<pre>\n```\n</pre>\n\n{HEADER}{open}\n```\nx\n```\n"), vec![7]),
+            (format!("<details>\n```\n</details>\n\n{HEADER}{open}\n```\nx\n```\n"), vec![7]),
+            (format!("> ```\n\n{HEADER}{open}\n\n```\nx\n```\n"), vec![5]),
         ] {
             assert_eq!(faults(&text).iter().map(|(line, _)| *line).collect::<Vec<_>>(), lines, "{text}");
         }
+        let quoted = format!("```\n{HEADER}{open}\n```");
+        for (mark, others) in
+            [("", ""), ("- ", "  "), ("10. ", "    "), ("> ", "> "), ("> - ", ">   "), ("- x\n\n  ", "  ")]
+        {
+            assert_eq!(faults(&format!("{mark}{}", quoted.replace('\n', &format!("\n{others}")))), [], "{mark}");
+        }
         assert_eq!(faults(&format!("~~~\n{HEADER}{open}\n~~~")), []);
         assert_eq!(faults(&format!("```md\n{HEADER}\n{open}\n```")), []);
+    }
+
+    #[test]
+    fn every_column_of_a_name_counts() {
+        let header = "| Severity | Decision | Severity | Decision |\n|---|---|---|---|\n";
+        for row in [
+            "| high | accepted | low | open |",
+            "| high | open | low | accepted |",
+            "| low | open | high | accepted |",
+            "| | accepted | critical | |",
+            "| high | accepted |",
+            "| high | accepted | low",
+        ] {
+            assert_eq!(faults(&format!("{header}{row}")), [(3, Fault::Open)], "{row}");
+        }
+        assert_eq!(faults(&format!("{header}| low | accepted | worse | accepted |")), [(3, Fault::UnknownSeverity)]);
+        for row in ["| high | accepted | low | `defer` |", "| low | open | medium | |", "| | | | |"] {
+            assert_eq!(faults(&format!("{header}{row}")), [], "{row}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use grounding_proto::solution::RunBaseKind;
 use memchr::memmem;
 
-use super::fence::{Dialect, Fences};
+use super::fence::Fences;
 use super::field::{PREFIX, assigned, assignments};
 use super::text::{Line, excerpt, is_blank, line_at, lines, trim, trim_start};
 
@@ -62,7 +62,7 @@ pub fn read(text: &str) -> Goal<'_> {
     let mut goal = Goal { unkeyed: first_unkeyed(text), ..Goal::default() };
     let words = Words::new();
     let mut mention = words.subject.find(text.as_bytes());
-    let mut fences = Fences::of(text, Dialect::Marker);
+    let mut fences = Fences::of(text);
     let (mut paragraph, mut attempt_end) = (Paragraph::default(), 0);
     for line in lines(text) {
         if line.text.is_empty() {
@@ -359,6 +359,23 @@ mod tests {
         ] {
             assert_eq!(kinds(text), expected, "{text}");
         }
+    }
+
+    /// What the README says of writing about markers.
+    #[test]
+    fn only_mentions_can_be_quoted() {
+        for (open, close) in [("```\n", "\n```"), ("", "")] {
+            let shown = |marker: &str| format!("{open}{marker}{close}");
+            let example = shown("<!-- solution-acceptance: run-base[<name>] = <commit> -->");
+            assert_eq!((kinds(&example), selected(&example, &["<name>"])), ((0, 0), (RunBaseKind::Absent, None)));
+            let keyed = shown("<!-- solution-acceptance: run-base[alpha] = aaaaaaa -->");
+            assert_eq!(selected(&keyed, &["alpha"]).0, RunBaseKind::Sha);
+            assert_eq!(kinds(&shown("<!-- solution-acceptance: run-base[<name>] -->")), (1, 0));
+            let unkeyed = shown("`<!-- solution-acceptance: run-base = aaaaaaa -->`");
+            assert_eq!(selected(&unkeyed, &[]).0, RunBaseKind::Sha);
+        }
+        assert_eq!(kinds("The marker `solution-acceptance: run-base[<name>]` is keyed."), (0, 0));
+        assert_eq!(kinds("The marker solution-acceptance: run-base[<name>] is keyed."), (0, 1));
     }
 
     #[test]

@@ -265,7 +265,10 @@ async fn a_broken_pointer_blocks_and_leads_nowhere_else() {
         let report = report(&repository).await;
         assert_eq!(codes(&report), ["bad_pointer"], "{text:?}");
         assert!(report.enforced && report.run_name.is_none() && report.run_source.is_none(), "{text:?}");
+        assert_eq!(report.blockers[0].line, Some(1), "{text:?}");
     }
+    std::fs::write(&pointer, "\n \nrelative\n").unwrap();
+    assert_eq!(report(&repository).await.blockers[0].line, Some(3));
     std::fs::write(&pointer, vec![b'\n'; 4 * 1024 * 1024 + 1]).unwrap();
     assert_eq!(codes_of(&repository).await, ["bad_pointer"]);
     std::fs::remove_file(&pointer).unwrap();
@@ -279,7 +282,10 @@ async fn a_broken_pointer_blocks_and_leads_nowhere_else() {
     assert_eq!(report(&repository).await.run_source, Some(WorkflowRunSource::Scan));
     std::fs::remove_dir_all(repository.join(".ai")).unwrap();
     std::fs::write(repository.join(".ai"), "").unwrap();
-    assert_eq!(codes_of(&repository).await, ["bad_pointer"]);
+    let found = report(&repository).await;
+    assert_eq!(codes(&found), ["bad_pointer"]);
+    assert_eq!(found.blockers[0].file, Some(repository.join(".ai").display().to_string()));
+    assert!(found.blockers[0].message.ends_with("replace it with a directory"), "{}", found.blockers[0].message);
 }
 
 #[tokio::test]
