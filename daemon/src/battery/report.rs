@@ -148,6 +148,13 @@ impl Outcome {
         outcome
     }
 
+    /// Has what it says stand in the way too.
+    #[must_use]
+    pub fn blocking_by_its_message(mut self) -> Self {
+        self.blockers.extend(self.check.message.clone());
+        self
+    }
+
     /// Adds lines of detail.
     #[must_use]
     pub fn with_details(mut self, details: Vec<String>) -> Self {

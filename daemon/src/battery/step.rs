@@ -16,6 +16,8 @@ use crate::process::ClientEnvironment;
 const MAX_AUDIT_BYTES: usize = 8 * 1024 * 1024;
 const MAX_OTHER_BYTES: usize = 64 * 1024;
 
+const NO_TEST: &str = "found no test to run";
+
 /// How much of a command is shown, in characters.
 const MAX_COMMAND_CHARACTERS: usize = 400;
 
@@ -65,6 +67,8 @@ pub enum Finding {
     Warn(String),
     /// It could not look.
     Skip(String),
+    /// It looked at nothing although there is something to look at.
+    Idle(String),
     /// A part of its tool is not installed.
     Missing(&'static str),
 }
@@ -139,6 +143,9 @@ impl Step {
             },
             Finding::Warn(what) => named(Status::Warn, what),
             Finding::Skip(what) => Outcome::skip(&self.name, self.kind, format!("{} {what}", self.name)),
+            Finding::Idle(what) => {
+                Outcome::skip(&self.name, self.kind, format!("{} {what}", self.name)).blocking_by_its_message()
+            }
             Finding::Missing(tool) => missing_tool(environment, self.kind, &self.name, tool),
         }
     }
@@ -165,10 +172,50 @@ pub fn by_exit(_: &Ended, code: i32) -> Finding {
     }
 }
 
-/// Judges a test runner that says with exit code 5 that there was no test.
+/// Judges pytest, which says with exit code 5 that there was no test.
 #[must_use]
-pub fn tests_by_exit(ended: &Ended, code: i32) -> Finding {
-    if code == 5 { Finding::Skip("found no test to run".to_owned()) } else { by_exit(ended, code) }
+pub fn pytest(ended: &Ended, code: i32) -> Finding {
+    if code == 5 { Finding::Skip(NO_TEST.to_owned()) } else { by_exit(ended, code) }
+}
+
+/// Judges unittest, which says how many tests it ran; before Python 3.12 none is success to it, since then exit code 5.
+#[must_use]
+pub fn unittest(ended: &Ended, code: i32) -> Finding {
+    match (code, tests_of_unittest(ended)) {
+        (5, _) | (0, Some(0)) => Finding::Skip(NO_TEST.to_owned()),
+        // Said behind what was kept, unless all of it was kept.
+        (0, None) if ended.stderr.len() < MAX_OTHER_BYTES => Finding::Skip("did not say that it ran a test".to_owned()),
+        _ => by_exit(ended, code),
+    }
+}
+
+/// Returns how many tests unittest says it ran, the last time it says so.
+fn tests_of_unittest(ended: &Ended) -> Option<u64> {
+    let said = |line: &str| line.strip_prefix("Ran ")?.split_once(" test")?.0.parse().ok();
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    let in_tail = ended.last_lines.iter().rev().find_map(|line| said(line));
+    in_tail.or_else(|| stderr.lines().rev().find_map(said))
+}
+
+/// Judges pytest in a repository that has test files.
+#[must_use]
+pub fn pytest_with_files(ended: &Ended, code: i32) -> Finding {
+    expecting_tests(pytest(ended, code))
+}
+
+/// Judges unittest in a repository that has test files.
+#[must_use]
+pub fn unittest_with_files(ended: &Ended, code: i32) -> Finding {
+    expecting_tests(unittest(ended, code))
+}
+
+fn expecting_tests(finding: Finding) -> Finding {
+    match finding {
+        Finding::Skip(what) => {
+            Finding::Idle(format!("{what}: test files exist and none was run; name the command in commands.test"))
+        }
+        finding => finding,
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +240,27 @@ mod tests {
         assert_eq!(status(Ending::Failed("no shell".to_owned())), Status::Fail);
         let lenient = Step { severity: Severity::Warn, ..step.clone() };
         assert_eq!(outcome(&lenient, Ending::Exited(1)).check.status, Status::Warn);
-        assert_eq!(outcome(&step.judged(tests_by_exit), Ending::Exited(5)).check.status, Status::Skip);
+        assert_eq!(outcome(&step.judged(pytest), Ending::Exited(5)).check.status, Status::Skip);
+    }
+
+    #[test]
+    fn no_python_test_that_ran_is_never_a_pass() {
+        let ended = |said: &str| Ended { stderr: said.as_bytes().to_vec(), ..Ended::default() };
+        assert_eq!(unittest(&ended("Ran 2 tests in 0.1s\n\nOK\n"), 0), Finding::Pass);
+        assert_eq!(unittest(&ended("Ran 1 test in 0.1s\n\nOK\n"), 0), Finding::Pass);
+        assert!(matches!(unittest(&ended("Ran 1 test in 0.1s\n\nFAILED\n"), 1), Finding::Fail(_)));
+        for (said, code) in [("Ran 0 tests in 0.000s\n\nOK\n", 0), ("Ran 0 tests in 0.000s\n", 5), ("", 0)] {
+            assert!(matches!(unittest(&ended(said), code), Finding::Skip(_)), "{said}");
+            assert!(matches!(unittest_with_files(&ended(said), code), Finding::Idle(_)), "{said}");
+        }
+        let flooded = Ended { stderr: vec![b'x'; MAX_OTHER_BYTES], ..Ended::default() };
+        assert_eq!(unittest(&flooded, 0), Finding::Pass);
+        let flooded = Ended { last_lines: vec!["Ran 0 tests in 0.000s".to_owned()], ..flooded };
+        assert!(matches!(unittest(&flooded, 0), Finding::Skip(_)));
+        let step = Step::new("pytest", Kind::Test, "x").judged(pytest_with_files);
+        let outcome = outcome(&step, Ending::Exited(5));
+        assert_eq!((outcome.check.status, outcome.limitations.len()), (Status::Skip, 1));
+        assert!(outcome.blockers[0].contains("commands.test"), "{outcome:?}");
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use super::lint::locked;
 use super::project::{Ecosystem, Node, Project};
 use super::report::Kind;
-use super::step::{Planned, Step, tests_by_exit};
+use super::step::{Judge, Planned, Step, pytest, pytest_with_files, unittest, unittest_with_files};
 
 const KIND: Kind = Kind::Test;
 
 /// What `npm init` writes where a test would be.
 const NO_TEST: &str = "no test specified";
+
+/// Most test files that are asked which runner they are for.
+const MAX_ASKED_FILES: usize = 500;
 
 /// Keeps Python from writing beside the sources.
 const WRITE_NOTHING: &str = "PYTHONDONTWRITEBYTECODE=1";
@@ -47,29 +50,49 @@ fn python(project: &Project<'_>) -> Option<Planned> {
     };
     let configured = named("pytest")
         || ["pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"].iter().any(|file| project.has(file));
+    let named_tests = project.files.iter().any(|file| is_named_test(file));
+    let judged = |alone: Judge, with_files: Judge| if named_tests { with_files } else { alone };
     if !configured && !project.files.iter().any(|file| is_test(file)) {
         return None;
     }
-    if let Some(pytest) = project.python_tool("pytest") {
-        let command = format!("{WRITE_NOTHING} {pytest} -p no:cacheprovider");
-        return Some(Planned::Run(Step::new("pytest", KIND, command).judged(tests_by_exit)));
+    if let Some(tool) = project.python_tool("pytest") {
+        let command = format!("{WRITE_NOTHING} {tool} -p no:cacheprovider");
+        let judge = judged(pytest, pytest_with_files);
+        return Some(Planned::Run(Step::new("pytest", KIND, command).judged(judge)));
     }
-    if configured {
+    if configured || needs_pytest(project) {
         return Some(Planned::Skip(project.missing(KIND, "pytest", "pytest")));
     }
     let python = ["python3", "python"].into_iter().find_map(|program| project.python_tool(program));
     Some(match python {
         Some(python) => {
             let command = format!("{WRITE_NOTHING} {python} -m unittest discover");
-            Planned::Run(Step::new("unittest", KIND, command).judged(tests_by_exit))
+            Planned::Run(Step::new("unittest", KIND, command).judged(judged(unittest, unittest_with_files)))
         }
         None => Planned::Skip(project.missing(KIND, "unittest", "python3")),
     })
 }
 
+/// unittest passes over functions outside of a class, and what is pytest's own it can't import.
+fn needs_pytest(project: &Project<'_>) -> bool {
+    let signs = ["import pytest", "from pytest", "def test_", "async def test_"];
+    let tests = project.files.iter().filter(|file| is_test(file)).take(MAX_ASKED_FILES);
+    tests
+        .filter_map(|file| project.read(file))
+        .any(|text| text.lines().any(|line| signs.iter().any(|sign| line.starts_with(sign))))
+}
+
 fn is_test(file: &str) -> bool {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test") || stem.ends_with("_test"))
+    stem(file).is_some_and(|stem| stem.starts_with("test") || stem.ends_with("_test"))
+}
+
+/// The names under which the runners themselves would find a test.
+fn is_named_test(file: &str) -> bool {
+    stem(file).is_some_and(|stem| stem.starts_with("test_") || stem.ends_with("_test"))
+}
+
+fn stem(file: &str) -> Option<&str> {
+    file.rsplit('/').next().unwrap_or(file).strip_suffix(".py")
 }
 
 #[cfg(test)]
@@ -104,5 +127,19 @@ mod tests {
         assert_eq!(planned(&[setup, a_test], &["python3"]), ["PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover"]);
         assert_eq!(planned(&[("requirements-dev.txt", "pytest==8\n"), setup, a_test], &["python3"]), ["-pytest"]);
         assert_eq!(planned(&[setup, a_test], &[]), ["-unittest"]);
+        for pytests in
+            ["import pytest\n", "from pytest import x\n", "x = 1\n\ndef test_x():\n", "async def test_x():\n"]
+        {
+            assert_eq!(planned(&[setup, ("tests/test_a.py", pytests)], &["python3"]), ["-pytest"], "{pytests}");
+        }
+        let class = ("test_a.py", "class T(unittest.TestCase):\n    def test_x(self):\n        pass\n");
+        assert_eq!(planned(&[setup, class], &["python3"]), ["PYTHONDONTWRITEBYTECODE=1 python3 -m unittest discover"]);
+    }
+
+    #[test]
+    fn only_names_that_runners_look_for_promise_tests() {
+        assert!(["test_a.py", "a/b_test.py"].into_iter().all(is_named_test));
+        assert!(!["tests.py", "test_a.txt", "a/contest.py"].into_iter().any(is_named_test));
+        assert!(is_test("tests.py"));
     }
 }
