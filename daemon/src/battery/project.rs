@@ -3,6 +3,7 @@
 //! Only looks at files and at the client's PATH; starts nothing and judges nothing.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use grounding_proto::environment::is_executable;
@@ -13,8 +14,27 @@ use super::report::{Kind, Outcome};
 use super::step::{Judge, Planned, Step, by_exit};
 use crate::process::ClientEnvironment;
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Largest manifest that is read, in bytes.
 const MAX_MANIFEST_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Files that say what a directory is. Whether `Cargo.toml` and `go.mod` make sense their own tools say.
+const MANIFESTS: &[&str] = &[
+    "Cargo.toml",
+    "package.json",
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "requirements.txt",
+    "Pipfile",
+    "tox.ini",
+    "go.mod",
+    "go.work",
+    "GNUmakefile",
+    "makefile",
+    "Makefile",
+];
 
 /// A directory in which commands run.
 #[derive(Debug)]
@@ -163,14 +183,41 @@ impl Project<'_> {
         self.directory.join(name).is_file()
     }
 
-    /// Returns the text of a file in the directory; nothing when it is not there, too large, or no text.
+    /// Returns a sentence for each manifest that is there and can't be read or does not parse.
+    #[must_use]
+    pub fn unreadable_manifests(&self) -> Vec<String> {
+        let said = |name: &&str| {
+            let why = match self.content(name) {
+                Ok(content) => unparsed(name, &content?)?,
+                Err(why) => why,
+            };
+            Some(format!("{name} can't be used, so that what it says was not checked: {why}"))
+        };
+        MANIFESTS.iter().filter_map(said).collect()
+    }
+
+    /// Returns the text of a file in the directory; nothing when it is not there, too large, or no regular file. What
+    /// is not UTF-8 is replaced.
     #[must_use]
     pub fn read(&self, name: &str) -> Option<String> {
+        self.content(name).ok()?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Returns the bytes of a file in the directory; nothing when it is not there, and why when it can't be read.
+    fn content(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        let path = self.directory.join(name);
+        match path.symlink_metadata() {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+            found => found.map_err(|error| error.to_string())?,
+        };
         // A manifest may be a symlink, as in some monorepos.
-        let path = self.directory.join(name).canonicalize().ok()?;
+        let path = path.canonicalize().map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
-        let read = read(&path, MAX_MANIFEST_BYTES, &mut bytes).ok()?;
-        (read == Content::Whole).then(|| String::from_utf8(bytes).ok())?
+        match read(&path, MAX_MANIFEST_BYTES, &mut bytes).map_err(|error| error.to_string())? {
+            Content::Whole => Ok(Some(bytes)),
+            Content::TooLarge => Err(format!("it is over {} MiB", MAX_MANIFEST_BYTES >> 20)),
+            Content::NoFile => Err("it is no regular file".to_owned()),
+        }
     }
 
     /// Returns whether a file in the directory holds the text.
@@ -230,8 +277,9 @@ impl Project<'_> {
     }
 
     fn node(&self) -> Option<Node> {
-        let manifest = self.read("package.json")?;
-        let manifest: Value = serde_json::from_str(&manifest).unwrap_or_default();
+        let manifest = self.content("package.json").ok()??;
+        // One that does not parse is told of by `unreadable_manifests`.
+        let manifest = package(&manifest).unwrap_or_default();
         let scripts = manifest.get("scripts").and_then(Value::as_object);
         let texts = |(name, script): (&String, &Value)| Some((name.clone(), script.as_str()?.to_owned()));
         let scripts = scripts.map(|scripts| scripts.iter().filter_map(texts).collect()).unwrap_or_default();
@@ -249,6 +297,28 @@ impl Project<'_> {
         let named = manifest.get("packageManager").and_then(Value::as_str).unwrap_or_default();
         let all = [Manager::Pnpm, Manager::Yarn, Manager::Bun];
         all.into_iter().find(|manager| named.starts_with(manager.program())).unwrap_or(Manager::Npm)
+    }
+}
+
+/// Returns why a manifest does not parse.
+fn unparsed(name: &str, bytes: &[u8]) -> Option<String> {
+    match name {
+        "package.json" => package(bytes).err(),
+        "pyproject.toml" => match std::str::from_utf8(bytes) {
+            Ok(text) => text.parse::<toml::Table>().err().map(|error| format!("it is not TOML: {}", error.message())),
+            Err(error) => Some(format!("it is not TOML: {error}")),
+        },
+        _ => None,
+    }
+}
+
+/// Reads a `package.json`, which some editors begin with a byte order mark that npm passes over.
+fn package(bytes: &[u8]) -> Result<Value, String> {
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+    match serde_json::from_slice(bytes) {
+        Ok(manifest @ Value::Object(_)) => Ok(manifest),
+        Ok(_) => Err("it is not a JSON object".to_owned()),
+        Err(error) => Err(format!("it is not JSON: {error}")),
     }
 }
 
@@ -328,6 +398,33 @@ pub(super) mod tests {
         let node = Node { manager: Manager::Pnpm, scripts: BTreeMap::new() };
         assert_eq!(found(&[named]), [Ecosystem::Node(node)]);
         assert!(matches!(&found(&[("package.json", "{")])[..], [Ecosystem::Node(node)] if node.scripts.is_empty()));
+    }
+
+    #[test]
+    fn manifests_that_cannot_be_used_are_named_with_why() {
+        let unreadable = |files: &[(&str, &str)]| with_project(files, &[], |project| project.unreadable_manifests());
+        let marked = ("package.json", "\u{feff}{\"scripts\":{\"test\":\"x\"}}");
+        let good = [marked, ("pyproject.toml", "[tool.x]\na = 1\n"), ("Cargo.toml", "["), ("Makefile", "x:\n")];
+        assert_eq!(unreadable(&good), [""; 0]);
+        let found = with_project(&[marked], &[], |project| project.ecosystems());
+        assert!(matches!(&found[..], [Ecosystem::Node(node)] if node.scripts.contains_key("test")), "{found:?}");
+        let huge = " ".repeat(usize::try_from(MAX_MANIFEST_BYTES).unwrap() + 1);
+        let bad = [
+            ("package.json", "{", "not JSON"),
+            ("package.json", "[]", "not a JSON object"),
+            ("pyproject.toml", "[tool\n", "not TOML"),
+            ("Cargo.toml/x", "", "no regular file"),
+            ("Makefile", &huge, "over 4 MiB"),
+        ];
+        for (name, content, why) in bad {
+            let said = unreadable(&[(name, content)]);
+            let name = name.trim_end_matches("/x");
+            assert!(said.len() == 1 && said[0].starts_with(name) && said[0].contains(why), "{name}: {said:?}");
+        }
+        with_project(&[], &[], |project| {
+            std::os::unix::fs::symlink("nowhere", project.directory.join("package.json")).unwrap();
+            assert_eq!(project.unreadable_manifests().len(), 1);
+        });
     }
 
     #[test]

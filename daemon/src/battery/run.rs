@@ -268,6 +268,7 @@ impl Evaluation<'_> {
         };
         let files: Vec<_> = self.listed.all.iter().filter_map(below).collect();
         let project = Project { directory, root: &self.root, environment: &self.environment, files: &files };
+        notes.blockers.extend(project.unreadable_manifests());
         let ecosystems = project.ecosystems();
         let mut planned = Vec::new();
         let mut unsaid = false;
