@@ -1,9 +1,14 @@
 //! custom: what the repository adds, and its own commands in place of the detected ones.
 
+use super::command::Ended;
 use super::configuration::{Configuration, CustomCheck, FILE};
 use super::project::Project;
 use super::report::Kind;
-use super::step::{Planned, Step};
+use super::step::{Finding, Planned, Step, by_exit};
+
+/// Runs all of a target whatever the environment asks of make, such as to run nothing or to go on after errors. What it
+/// says of a target without anything to do is read: neither its depth nor a language may change the words.
+const MAKE: &str = "unset MAKEFLAGS MFLAGS GNUMAKEFLAGS MAKELEVEL; LANGUAGE=C make -B";
 
 /// Plans the custom checks.
 #[must_use]
@@ -31,7 +36,22 @@ pub fn make_target(project: &Project<'_>, kind: Kind) -> Option<Planned> {
         (rule && targets.split_whitespace().any(|it| it == target)).then_some(())
     };
     makefile.lines().find_map(declares)?;
-    Some(project.plan(kind, &format!("make-{target}"), "make", format!("make {target}")))
+    Some(project.plan_judged(kind, &format!("make-{target}"), "make", format!("{MAKE} {target}"), make))
+}
+
+/// A file of the target's name that is newer than what it is made of says nothing about the code.
+fn make(ended: &Ended, code: i32) -> Finding {
+    let idle = |line: &str| {
+        let said = line.strip_prefix("make: ")?;
+        (said.starts_with("Nothing to be done for ") || said.ends_with(" is up to date.")).then(|| said.to_owned())
+    };
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    match by_exit(ended, code) {
+        Finding::Pass => {
+            stdout.lines().find_map(idle).map_or(Finding::Pass, |said| Finding::Idle(format!("ran nothing: {said}")))
+        }
+        finding => finding,
+    }
 }
 
 /// Returns the sentence for a kind that nothing is known for.
@@ -60,5 +80,42 @@ mod tests {
         with_project(&[("Makefile", "lint:\n")], &[], |project| {
             assert!(matches!(make_target(project, Kind::Lint), Some(Planned::Skip(_))));
         });
+    }
+
+    #[test]
+    fn a_target_with_nothing_to_do_is_no_pass() {
+        let made = |stdout: &str, code| make(&Ended { stdout: stdout.as_bytes().to_vec(), ..Ended::default() }, code);
+        assert_eq!(made("cc\nmake[1]: Nothing to be done for 'all'.\nall fine\n", 0), Finding::Pass);
+        for said in ["make: 'test' is up to date.\n", "make: Nothing to be done for 'test'.\n"] {
+            assert!(matches!(made(said, 0), Finding::Idle(_)), "{said}");
+            assert!(matches!(made(said, 2), Finding::Fail(_)), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn make_runs_all_of_a_target_whatever_its_environment_says() {
+        use crate::process::ClientEnvironment;
+        let run = |makefile: &'static str, made: bool| async move {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("Makefile"), makefile).unwrap();
+            if made {
+                std::fs::write(dir.path().join("test"), "").unwrap();
+            }
+            let variables = [("MAKEFLAGS", "n"), ("GNUMAKEFLAGS", "-i"), ("MAKELEVEL", "3"), ("LANGUAGE", "de")];
+            let path = ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into());
+            let variables = variables.map(|(name, value)| (name.into(), value.into()));
+            let environment = ClientEnvironment::new(variables.into_iter().chain([path]));
+            let (root, files) = (dir.path(), Vec::new());
+            let project = Project { directory: root, root, environment: &environment, files: &files };
+            let Some(Planned::Run(step)) = make_target(&project, Kind::Test) else { panic!("no make") };
+            let mut shell = crate::process::command("/bin/sh".as_ref(), &environment, root);
+            let output = shell.args(["-c", &step.command]).output().await.unwrap();
+            make(&Ended { stdout: output.stdout, ..Ended::default() }, output.status.code().unwrap())
+        };
+        for made in [false, true] {
+            assert_eq!(run("test:\n\t@true\n", made).await, Finding::Pass);
+            assert!(matches!(run("test:\n\t@false\n", made).await, Finding::Fail(_)));
+            assert!(matches!(run("test:\n", made).await, Finding::Idle(_)));
+        }
     }
 }
