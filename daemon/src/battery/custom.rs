@@ -3,7 +3,7 @@
 use super::command::Ended;
 use super::configuration::{Configuration, CustomCheck, FILE};
 use super::project::Project;
-use super::report::Kind;
+use super::report::{Kind, Outcome};
 use super::step::{Finding, Planned, Step, by_exit};
 
 /// Runs all of a target whatever the environment asks of make, such as to run nothing or to go on after errors. What it
@@ -52,6 +52,17 @@ fn make(ended: &Ended, code: i32) -> Finding {
         }
         finding => finding,
     }
+}
+
+/// Returns the check that stands for an empty list of commands where there is something to replace.
+#[must_use]
+pub fn replaced_by_nothing(kind: Kind) -> Outcome {
+    let word = kind.word();
+    let why = format!(
+        "`commands.{word}` in {FILE} is an empty list, which replaces the detected {word} command by nothing; \
+         `checks.{word}: false` is the way to switch it off"
+    );
+    Outcome::skip(word, kind, why).blocking_by_its_message()
 }
 
 /// Returns the sentence for a kind that nothing is known for.

@@ -155,6 +155,37 @@ async fn configure(here: &Repository, path: &Path) -> Result<(Configuration, Not
     Ok((configuration, notes))
 }
 
+/// The repository's own commands, else those of what it holds, else a Make target.
+fn plan_kind(
+    configuration: &Configuration,
+    project: &Project<'_>,
+    ecosystems: &[Ecosystem],
+    kind: Kind,
+) -> Vec<Planned> {
+    match custom::configured(configuration, kind) {
+        None => detect(project, ecosystems, kind),
+        Some(configured) if configured.is_empty() && kind != Kind::Audit => {
+            let detected = detect(project, ecosystems, kind);
+            detected.first().map(|_| Planned::Skip(custom::replaced_by_nothing(kind))).into_iter().collect()
+        }
+        Some(configured) => configured,
+    }
+}
+
+fn detect(project: &Project<'_>, ecosystems: &[Ecosystem], kind: Kind) -> Vec<Planned> {
+    let plan = |ecosystem: &Ecosystem| match kind {
+        Kind::Lint => lint::plan(project, ecosystem),
+        Kind::Typecheck => typecheck::plan(project, ecosystem),
+        Kind::Test => test::plan(project, ecosystem),
+        _ => audit::plan(project, ecosystem),
+    };
+    let found: Vec<_> = ecosystems.iter().flat_map(plan).collect();
+    if found.is_empty() && kind != Kind::Audit {
+        return custom::make_target(project, kind).into_iter().collect();
+    }
+    found
+}
+
 /// Everything that the checks of one run share.
 struct Evaluation<'a> {
     configuration: Configuration,
@@ -273,7 +304,7 @@ impl Evaluation<'_> {
         let mut planned = Vec::new();
         let mut unsaid = false;
         for kind in COMMAND_KINDS.into_iter().filter(|kind| self.configuration.runs(*kind)) {
-            let found = self.plan_kind(&project, &ecosystems, kind);
+            let found = plan_kind(&self.configuration, &project, &ecosystems, kind);
             unsaid |= !self.configuration.commands.contains_key(&kind) && kind != Kind::Audit;
             if found.is_empty() {
                 notes.limitations.push(custom::nothing_known(kind));
@@ -285,24 +316,6 @@ impl Evaluation<'_> {
         }
         planned.extend(custom::plan(&self.configuration));
         planned
-    }
-
-    /// The repository's own commands, else those of what it holds, else a Make target.
-    fn plan_kind(&self, project: &Project<'_>, ecosystems: &[Ecosystem], kind: Kind) -> Vec<Planned> {
-        if let Some(configured) = custom::configured(&self.configuration, kind) {
-            return configured;
-        }
-        let plan = |ecosystem: &Ecosystem| match kind {
-            Kind::Lint => lint::plan(project, ecosystem),
-            Kind::Typecheck => typecheck::plan(project, ecosystem),
-            Kind::Test => test::plan(project, ecosystem),
-            _ => audit::plan(project, ecosystem),
-        };
-        let found: Vec<_> = ecosystems.iter().flat_map(plan).collect();
-        if found.is_empty() && kind != Kind::Audit {
-            return custom::make_target(project, kind).into_iter().collect();
-        }
-        found
     }
 
     async fn side_by_side(&self, directory: &Path, planned: Vec<(usize, Planned)>) -> Vec<Outcome> {
@@ -362,5 +375,32 @@ impl Planned {
             Self::Run(step) => step.kind,
             Self::Skip(outcome) => outcome.check.kind,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::project::tests::with_project;
+    use super::*;
+
+    #[test]
+    fn an_empty_list_in_place_of_a_detected_command_blocks() {
+        let commands = [Kind::Lint, Kind::Typecheck, Kind::Test, Kind::Audit].map(|kind| (kind, Vec::new()));
+        let configuration = Configuration { commands: commands.into(), ..Configuration::default() };
+        let planned = |files: &[(&str, &str)], kind| {
+            with_project(files, &["go"], |project| plan_kind(&configuration, project, &project.ecosystems(), kind))
+        };
+        for kind in [Kind::Lint, Kind::Typecheck, Kind::Test] {
+            let said = planned(&[("go.mod", "")], kind);
+            let [Planned::Skip(outcome)] = &said[..] else { panic!("{said:?}") };
+            let [blocker] = &outcome.blockers[..] else { panic!("{outcome:?}") };
+            let word = kind.word();
+            assert!(
+                blocker.contains(&format!("commands.{word}")) && blocker.contains(&format!("checks.{word}: false"))
+            );
+            assert!(planned(&[], kind).is_empty());
+        }
+        assert!(planned(&[("go.mod", "")], Kind::Audit).is_empty());
+        assert_eq!(planned(&[("Makefile", "test:\n\tx\n")], Kind::Test).len(), 1);
     }
 }
