@@ -34,7 +34,7 @@ fn cargo(project: &Project<'_>) -> Vec<Planned> {
 }
 
 fn script(project: &Project<'_>, node: &Node) -> Option<Planned> {
-    node.scripts.get("lint")?;
+    node.script("lint")?;
     let program = node.manager.program();
     Some(project.plan(KIND, &format!("{program}-lint"), program, format!("{program} run lint")))
 }
@@ -105,6 +105,7 @@ mod tests {
         assert_eq!(planned(&[package], &["npm"]), ["npm run lint"]);
         assert_eq!(planned(&[package, ("pnpm-lock.yaml", "")], &["npm"]), ["-pnpm-lint"]);
         assert_eq!(planned(&[("package.json", "{}")], &["npm"]), [""; 0]);
+        assert_eq!(planned(&[("package.json", r#"{"scripts":{"lint":""}}"#)], &["npm"]), [""; 0]);
         assert_eq!(planned(&[("go.mod", "")], &["go"]), ["-gofmt", "go vet ./..."]);
     }
 

@@ -71,6 +71,14 @@ pub struct Node {
     pub scripts: BTreeMap<String, String>,
 }
 
+impl Node {
+    /// Returns a script that runs something: a blank one counts as none.
+    #[must_use]
+    pub fn script(&self, name: &str) -> Option<&str> {
+        self.scripts.get(name).map(|script| script.trim()).filter(|script| !script.is_empty())
+    }
+}
+
 /// A package manager of Node.js.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manager {

@@ -7,8 +7,8 @@ use super::step::{Judge, Planned, Step, pytest, pytest_with_files, unittest, uni
 
 const KIND: Kind = Kind::Test;
 
-/// What `npm init` writes where a test would be.
-const NO_TEST: &str = "no test specified";
+/// What `npm init` writes where a test would be, in its words.
+const NO_TEST: &[&str] = &["echo", "\"Error:", "no", "test", "specified\"", "&&", "exit", "1"];
 
 /// Most test files that are asked which runner they are for.
 const MAX_ASKED_FILES: usize = 500;
@@ -36,7 +36,7 @@ fn cargo(project: &Project<'_>) -> Planned {
 }
 
 fn script(project: &Project<'_>, node: &Node) -> Option<Planned> {
-    let script = node.scripts.get("test").filter(|script| !script.contains(NO_TEST));
+    let script = node.script("test").filter(|script| !script.split_whitespace().eq(NO_TEST.iter().copied()));
     let program = node.manager.program();
     script.map(|_| project.plan(KIND, &format!("{program}-test"), program, format!("{program} run test")))
 }
@@ -116,6 +116,12 @@ mod tests {
         assert_eq!(planned(&[script, ("bun.lock", "")], &["bun"]), ["bun run test"]);
         let none = ("package.json", r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#);
         assert_eq!(planned(&[none], &["npm"]), [""; 0]);
+        let blank = ("package.json", r#"{"scripts":{"test":" "}}"#);
+        assert_eq!(planned(&[blank], &["npm"]), [""; 0]);
+        let spaced = ("package.json", r#"{"scripts":{"test":" echo  \"Error: no test specified\"  &&  exit 1 "}}"#);
+        assert_eq!(planned(&[spaced], &["npm"]), [""; 0]);
+        let other = ("package.json", r#"{"scripts":{"test":"jest || echo \"no test specified\""}}"#);
+        assert_eq!(planned(&[other], &["npm"]), ["npm run test"]);
     }
 
     #[test]

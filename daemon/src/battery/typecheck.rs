@@ -24,7 +24,7 @@ pub fn plan(project: &Project<'_>, ecosystem: &Ecosystem) -> Vec<Planned> {
 
 fn script(project: &Project<'_>, node: &Node) -> Option<Planned> {
     let program = node.manager.program();
-    if node.scripts.contains_key("typecheck") {
+    if node.script("typecheck").is_some() {
         return Some(project.plan(KIND, &format!("{program}-typecheck"), program, format!("{program} run typecheck")));
     }
     project.has("tsconfig.json").then(|| match project.node_tool("tsc") {
@@ -76,6 +76,8 @@ mod tests {
         assert_eq!(planned(&[("package.json", "{}"), config], &["npm"]), ["-tsc"]);
         assert_eq!(planned(&[("package.json", "{}"), config], &["tsc"]), ["tsc --noEmit"]);
         assert_eq!(planned(&[("package.json", "{}")], &["tsc"]), [""; 0]);
+        let blank = ("package.json", r#"{"scripts":{"typecheck":""}}"#);
+        assert_eq!(planned(&[blank, config], &["tsc"]), ["tsc --noEmit"]);
     }
 
     #[test]
