@@ -44,12 +44,6 @@ impl Kind {
         }
     }
 
-    /// Returns whether a check of this kind says something about the code itself.
-    #[must_use]
-    fn checks_code(self) -> bool {
-        matches!(self, Self::Lint | Self::Typecheck | Self::Test | Self::Custom)
-    }
-
     /// Returns the word for it in sentences and configuration.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -103,6 +97,19 @@ pub struct Check {
     pub duration_ms: u64,
     /// What it weighs; 0 when it did not run.
     pub confidence_contribution: f64,
+}
+
+impl Check {
+    /// Returns whether it says something about the code itself.
+    #[must_use]
+    fn checked_code(&self) -> bool {
+        match self.kind {
+            Kind::Lint | Kind::Typecheck | Kind::Test => self.status != Status::Skip,
+            // Its failure may amount to a warning only, whatever it was to look at.
+            Kind::Custom => matches!(self.status, Status::Pass | Status::Fail),
+            Kind::Audit | Kind::GitState | Kind::SecretDetection | Kind::CommitConvention | Kind::Tdd => false,
+        }
+    }
 }
 
 /// A check, and what it leaves unsaid.
@@ -210,11 +217,10 @@ pub fn conclude(outcomes: Vec<Outcome>, notes: Notes, duration_ms: u64, timestam
         limitations.extend(outcome.limitations);
         checks.push(outcome.check);
     }
-    let ran = |check: &&Check| check.status != Status::Skip;
-    if !checks.iter().filter(ran).any(|check| check.kind.checks_code()) {
+    if !checks.iter().any(Check::checked_code) {
         blockers.push(
-            "nothing about the code was checked: no lint, typecheck, test or custom check ran; name commands under \
-             `commands` in .preflight.json"
+            "nothing about the code was checked: no lint, typecheck or test ran, and no custom check passed or failed; \
+             name commands under `commands` in .preflight.json"
                 .to_owned(),
         );
     }
@@ -236,8 +242,9 @@ fn confidence(checks: &[Check], limitations: usize) -> f64 {
     let limitations = u32::try_from(limitations).unwrap_or(u32::MAX);
     let penalty = (f64::from(limitations) * LIMITATION_PENALTY).min(MAX_PENALTY);
     let exact = (passed / ran - penalty).clamp(0.0, 1.0);
-    // Four digits say all there is to say, and spare readers 0.8200000000000001.
-    (exact * 10_000.0).round() / 10_000.0
+    // Four digits say all there is to say, and spare readers 0.8200000000000001. The sum of nothing is -0.0, to which
+    // 0.0 is added.
+    (exact * 10_000.0).round() / 10_000.0 + 0.0
 }
 
 #[cfg(test)]
@@ -265,21 +272,31 @@ mod tests {
             (&[(Test, Pass), (GitState, Acknowledged)], 0, 0.8),
             (&[(Lint, Pass)], 3, 0.91),
             (&[(Lint, Pass)], 50, 0.8),
+            (&[(Lint, Fail)], 0, 0.0),
             (&[(Lint, Fail)], 2, 0.0),
         ];
         for (outcomes, limitations, expected) in cases {
             let report = concluded(outcomes, *limitations);
             assert!((report.confidence - expected).abs() < 1e-9, "{outcomes:?}: {}", report.confidence);
+            assert!(report.confidence.is_sign_positive(), "{outcomes:?}");
         }
     }
 
     #[test]
     fn nothing_that_ran_means_not_ready() {
-        for outcomes in [vec![], vec![(Kind::Test, Status::Skip)], vec![(Kind::SecretDetection, Status::Pass)]] {
+        for outcomes in [
+            vec![],
+            vec![(Kind::Test, Status::Skip)],
+            vec![(Kind::SecretDetection, Status::Pass)],
+            vec![(Kind::Custom, Status::Warn)],
+            vec![(Kind::Custom, Status::Skip)],
+        ] {
             let report = concluded(&outcomes, 0);
             assert!(!report.ready && report.blockers[0].contains("nothing about the code"), "{report:?}");
         }
-        assert!(concluded(&[(Kind::Custom, Status::Warn)], 0).ready);
+        assert!(concluded(&[(Kind::Custom, Status::Pass), (Kind::Custom, Status::Warn)], 0).ready);
+        assert!(concluded(&[(Kind::Lint, Status::Warn)], 0).ready);
+        assert_eq!(concluded(&[(Kind::Custom, Status::Fail)], 0).blockers, ["it"]);
     }
 
     #[test]
