@@ -243,9 +243,9 @@ impl Evaluation<'_> {
     }
 
     /// Rust's sources may hold their own tests.
-    fn holds_tests(&self, file: &str) -> bool {
+    fn holds_tests(&self, file: &Path) -> bool {
         let mut bytes = Vec::new();
-        file.ends_with(".rs")
+        file.extension() == Some(OsStr::new("rs"))
             && read::read(&self.root.join(file), MAX_SOURCE_BYTES, &mut bytes).is_ok_and(|it| it == Content::Whole)
             && memchr::memmem::find(&bytes, b"#[cfg(test)]").is_some()
     }
@@ -260,12 +260,8 @@ impl Evaluation<'_> {
     }
 
     fn plan(&self, directory: &Path, notes: &mut Notes) -> Vec<Planned> {
-        let inside = directory.strip_prefix(&self.root).unwrap_or(Path::new("")).to_string_lossy().into_owned();
-        let below = |file: &String| {
-            let rest =
-                if inside.is_empty() { Some(file.as_str()) } else { file.strip_prefix(&inside)?.strip_prefix('/') };
-            rest.map(str::to_owned)
-        };
+        let inside = directory.strip_prefix(&self.root).unwrap_or(Path::new(""));
+        let below = |file: &PathBuf| Some(file.strip_prefix(inside).ok()?.to_string_lossy().into_owned());
         let files: Vec<_> = self.listed.all.iter().filter_map(below).collect();
         let project = Project { directory, root: &self.root, environment: &self.environment, files: &files };
         let ecosystems = project.ecosystems();
