@@ -67,8 +67,8 @@ async fn local_fork_point(
 /// # Errors
 /// When git can't be run or fails.
 pub async fn files(repository: &Repository, branch: &Branch) -> Result<Files, RepositoryError> {
-    let tracked = names(repository, &["ls-files", "-z", "--cached"]).await?;
-    let untracked = names(repository, &["ls-files", "-z", "--others", "--exclude-standard"]).await?;
+    let tracked = list(repository, &["ls-files", "-z", "--cached"]).await?;
+    let untracked = list(repository, &["ls-files", "-z", "--others", "--exclude-standard"]).await?;
     let with_untracked = |mut tracked: Vec<PathBuf>| {
         tracked.extend(untracked.iter().cloned());
         tracked.sort_unstable();
@@ -100,10 +100,14 @@ async fn since(repository: &Repository, commit: &str) -> Result<Vec<PathBuf>, Re
         commit,
         "--",
     ];
-    names(repository, &arguments).await
+    list(repository, &arguments).await
 }
 
-async fn names(repository: &Repository, arguments: &[&str]) -> Result<Vec<PathBuf>, RepositoryError> {
+/// Runs git and returns the entries that it prints, each ended by a NUL byte.
+///
+/// # Errors
+/// When git can't be run or fails, or prints more than is kept.
+pub async fn list(repository: &Repository, arguments: &[&str]) -> Result<Vec<PathBuf>, RepositoryError> {
     let listed = repository.git(arguments).await?;
     let unreadable = |message: String| RepositoryError::Unreadable { path: repository.path().to_owned(), message };
     if listed.truncated {
@@ -112,6 +116,6 @@ async fn names(repository: &Repository, arguments: &[&str]) -> Result<Vec<PathBu
     if listed.code != Some(0) {
         return Err(unreadable(String::from_utf8_lossy(&listed.stderr).trim().replace('\n', " ")));
     }
-    let names = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+    let entries = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(entries.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
 }
