@@ -33,8 +33,11 @@ pub struct Files {
 /// # Errors
 /// When git can't be run.
 pub async fn branch(repository: &Repository, protected: &[String]) -> Result<Branch, RepositoryError> {
-    let named = repository.git(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await?;
-    let name = (named.code == Some(0)).then(|| String::from_utf8_lossy(&named.stdout).trim().to_owned());
+    // In full: git's short form of it is another one where a tag has the same name.
+    let named = repository.git(&["symbolic-ref", "--quiet", "HEAD"]).await?;
+    let full = String::from_utf8_lossy(&named.stdout);
+    let short = full.trim_end_matches('\n');
+    let name = (named.code == Some(0)).then(|| short.strip_prefix("refs/heads/").unwrap_or(short).to_owned());
     let mut base = repository.fork_point().await?;
     if base.is_none() {
         base = local_fork_point(repository, protected, name.as_deref()).await?;

@@ -110,7 +110,7 @@ pub fn protected_branch(branch: &Branch, configuration: &Configuration) -> Outco
     const NAME: &str = "protected-branch";
     match &branch.name {
         None => Outcome::pass(NAME, Kind::GitState).with_details(vec!["HEAD is on no branch".to_owned()]),
-        Some(name) if configuration.protected_branches.contains(name) => {
+        Some(name) if configuration.protects(name) => {
             let message = format!("HEAD is on the protected branch {name}; work on a branch of your own");
             Outcome::new(NAME, Kind::GitState, Status::Fail, Some(message))
         }
@@ -176,6 +176,16 @@ mod tests {
         assert!(listed.all.iter().any(|path| path.as_os_str().as_bytes() == b"caf\xe9"), "{listed:?}");
         world.write("new", "");
         assert_eq!(world.failure().await.unwrap().1, ["?? new"]);
+    }
+
+    #[tokio::test]
+    async fn a_branch_is_protected_whatever_else_bears_its_name() {
+        let world = World::new().await;
+        world.git(&["tag", "topic"]).await;
+        let branch = files::branch(&world.repository, &[]).await.unwrap();
+        let configuration = Configuration { protected_branches: vec!["top*".to_owned()], ..Configuration::default() };
+        assert_eq!(protected_branch(&branch, &configuration).check.status, Status::Fail);
+        assert_eq!(protected_branch(&branch, &Configuration::default()).check.status, Status::Pass);
     }
 
     #[tokio::test]

@@ -46,6 +46,13 @@ impl PathList {
     }
 }
 
+/// Returns whether a name, as of a branch, is the pattern or matches it; nothing when the pattern can't be read.
+#[must_use]
+pub fn matches(pattern: &str, name: &str) -> Option<bool> {
+    let matcher = glob(pattern).ok()?.compile_matcher();
+    Some(pattern == name || matcher.is_match(name))
+}
+
 /// A star stays within one directory, so that a list names no more than it seems to.
 fn glob(pattern: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build()
