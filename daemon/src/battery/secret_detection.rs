@@ -126,7 +126,13 @@ fn look(path: &Path, buffer: &mut Vec<u8>) -> Looked {
     match read(path, MAX_BYTES, buffer) {
         Ok(Content::Whole) => {
             let probe = &buffer[..buffer.len().min(PROBE)];
-            if memchr::memchr(0, probe).is_some() {
+            if let Some(text) = decoded(buffer) {
+                // Both ways: the mark alone does not make it UTF-16.
+                let mut hits = [secret_rules::scan(text.as_bytes()), secret_rules::scan(buffer)].concat();
+                hits.sort();
+                hits.dedup();
+                Looked::Searched(hits)
+            } else if memchr::memchr(0, probe).is_some() {
                 Looked::Binary
             } else {
                 Looked::Searched(secret_rules::scan(buffer))
@@ -138,6 +144,22 @@ fn look(path: &Path, buffer: &mut Vec<u8>) -> Looked {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Looked::Missing,
         Err(_) => Looked::Unreadable,
     }
+}
+
+/// Returns the text of a file that begins with the mark of UTF-16; what is none becomes replacement characters.
+fn decoded(bytes: &[u8]) -> Option<String> {
+    let (mark, rest) = bytes.split_first_chunk()?;
+    // The mark of UTF-32, which is passed over as binary.
+    if rest.starts_with(&[0, 0]) {
+        return None;
+    }
+    let unit: fn([u8; 2]) -> u16 = match mark {
+        [0xff, 0xfe] => u16::from_le_bytes,
+        [0xfe, 0xff] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let units = rest.as_chunks().0.iter().map(|pair| unit(*pair));
+    Some(char::decode_utf16(units).map(|it| it.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
 }
 
 #[cfg(test)]
@@ -178,6 +200,31 @@ mod tests {
         }
         let outcome = check(dir.path(), &files, &PathList::parse(&[]).0);
         assert_eq!(outcome.check.details[..2], ["caf\u{fffd}.txt:1 github-token", "d\u{fffd}/a.py:1 github-token"]);
+    }
+
+    #[test]
+    fn utf_16_is_decoded() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = format!("\u{feff}a\nx = '{}{}'\n", "ghp_", "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5");
+        let bytes = |of: fn(u16) -> [u8; 2]| secret.encode_utf16().flat_map(of).collect::<Vec<_>>();
+        let odd = [b"\xff\xfe\n".as_slice(), secret.as_bytes()].concat();
+        let contents = [
+            ("be", bytes(u16::to_be_bytes)),
+            ("le", bytes(u16::to_le_bytes)),
+            ("no mark", bytes(u16::to_le_bytes)[2..].to_vec()),
+            ("odd", odd),
+            ("short", b"\xff\xfe\xd8".to_vec()),
+            ("utf-32", b"\xff\xfe\0\0a\0\0\0".to_vec()),
+            ("tiny", b"\xff".to_vec()),
+        ];
+        for (name, content) in &contents {
+            std::fs::write(dir.path().join(name), content).unwrap();
+        }
+        let files = contents.map(|(name, _)| PathBuf::from(name));
+        let outcome = check(dir.path(), &files, &PathList::parse(&[]).0);
+        let found = ["be:2 github-token", "le:2 github-token", "odd:3 github-token"];
+        assert_eq!(outcome.check.details[..3], found, "{outcome:?}");
+        assert!(outcome.check.details[3].starts_with("5 files searched; passed over: 2 binary,"), "{outcome:?}");
     }
 
     #[test]
