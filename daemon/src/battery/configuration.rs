@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::glob;
 use super::report::{Kind, Notes};
 
 /// The file's name.
@@ -77,7 +78,7 @@ pub struct Configuration {
     pub commands: BTreeMap<Kind, Vec<String>>,
     /// Further checks.
     pub custom_checks: Vec<CustomCheck>,
-    /// Branches that work is not done on.
+    /// Branches that work is not done on: names and globs that can be read.
     pub protected_branches: Vec<String>,
     /// Which commit messages are expected.
     pub convention: Convention,
@@ -116,6 +117,12 @@ impl Configuration {
     #[must_use]
     pub fn runs(&self, kind: Kind) -> bool {
         self.toggles.get(&kind) != Some(&Toggle::Off)
+    }
+
+    /// Returns whether work is not done on the branch of this name.
+    #[must_use]
+    pub fn protects(&self, branch: &str) -> bool {
+        self.protected_branches.iter().any(|pattern| glob::matches(pattern, branch) == Some(true))
     }
 
     /// Returns the reason for which a failure of this kind is acknowledged.
@@ -167,7 +174,7 @@ impl Reader {
                 "customChecks" => self.custom_checks(key, value),
                 "protectedBranches" => {
                     if let Some(branches) = self.texts(key, value) {
-                        self.configuration.protected_branches = branches;
+                        self.protected_branches(key, &branches);
                     }
                 }
                 "commitConvention" => match value.as_str() {
@@ -202,6 +209,23 @@ impl Reader {
                 "$schema" => {}
                 _ => self.unknown(key),
             }
+        }
+    }
+
+    fn protected_branches(&mut self, key: &str, entries: &[String]) {
+        let mut branches = Vec::new();
+        for entry in entries {
+            let name = entry.trim();
+            let name = name.strip_prefix("refs/heads/").unwrap_or(name);
+            if name.is_empty() || glob::matches(name, "").is_none() {
+                self.limit(format!("`{key}` in {FILE} has an entry that is no branch's name or glob: `{entry}`"));
+            } else {
+                branches.push(name.to_owned());
+            }
+        }
+        // With none that can be read, the defaults stand.
+        if entries.is_empty() || !branches.is_empty() {
+            self.configuration.protected_branches = branches;
         }
     }
 
@@ -390,6 +414,20 @@ mod tests {
     }
 
     #[test]
+    fn protected_branches_are_names_and_globs() {
+        let text = br#"{"protectedBranches": [" trunk ", "refs/heads/stable", "release/*", "v?"]}"#;
+        let (configuration, notes) = parse(text);
+        assert_eq!(notes, Notes::default());
+        for branch in ["trunk", "stable", "release/1.2", "v1"] {
+            assert!(configuration.protects(branch), "{branch}");
+        }
+        for branch in ["main", "trunk2", "x/stable", "release", "v12"] {
+            assert!(!configuration.protects(branch), "{branch}");
+        }
+        assert!(parse(br#"{"protectedBranches": ["[x"]}"#).0.protects("main"));
+    }
+
+    #[test]
     fn each_key_that_was_not_used_is_named() {
         let cases = [
             (r#"{"bogus": 1}"#, "`bogus`"),
@@ -410,6 +448,8 @@ mod tests {
             (r#"{"customChecks": [{"name": "n", "command": "c", "failOnError": 1}]}"#, "`customChecks[0].failOnError`"),
             (r#"{"customChecks": [{"name": "n", "command": "c", "when": 1}]}"#, "`customChecks[0].when`"),
             (r#"{"protectedBranches": "main"}"#, "`protectedBranches`"),
+            (r#"{"protectedBranches": ["[x"]}"#, "`protectedBranches`"),
+            (r#"{"protectedBranches": ["refs/heads/"]}"#, "`protectedBranches`"),
             (r#"{"commitConvention": "angular"}"#, "`commitConvention`"),
             (r#"{"secretDetectionStrict": "no"}"#, "`secretDetectionStrict`"),
             (r#"{"workingDir": 5}"#, "`workingDir`"),

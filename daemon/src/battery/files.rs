@@ -1,5 +1,9 @@
 //! Which files and commits are the branch's own, as git tells it. Only reads.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
 use crate::solution::repository::{CommitId, Repository, RepositoryError};
 
 /// The branch, and where it began.
@@ -11,15 +15,17 @@ pub struct Branch {
     pub base: Option<CommitId>,
 }
 
-/// The files of a working tree, relative to its root, as git would take them.
+/// The files of a working tree, relative to its root, as git would take them, whatever bytes their paths hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Files {
+    /// All that git tracks.
+    pub tracked: Vec<PathBuf>,
     /// All that git does not ignore.
-    pub all: Vec<String>,
+    pub all: Vec<PathBuf>,
     /// Those that the branch or the working tree changed; nothing when git can't tell where the branch began.
-    pub changed: Option<Vec<String>>,
+    pub changed: Option<Vec<PathBuf>>,
     /// Those that the last commit or the working tree changed.
-    pub recent: Vec<String>,
+    pub recent: Vec<PathBuf>,
 }
 
 /// Returns the branch that is checked out.
@@ -27,8 +33,11 @@ pub struct Files {
 /// # Errors
 /// When git can't be run.
 pub async fn branch(repository: &Repository, protected: &[String]) -> Result<Branch, RepositoryError> {
-    let named = repository.git(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await?;
-    let name = (named.code == Some(0)).then(|| String::from_utf8_lossy(&named.stdout).trim().to_owned());
+    // In full: git's short form of it is another one where a tag has the same name.
+    let named = repository.git(&["symbolic-ref", "--quiet", "HEAD"]).await?;
+    let full = String::from_utf8_lossy(&named.stdout);
+    let short = full.trim_end_matches('\n');
+    let name = (named.code == Some(0)).then(|| short.strip_prefix("refs/heads/").unwrap_or(short).to_owned());
     let mut base = repository.fork_point().await?;
     if base.is_none() {
         base = local_fork_point(repository, protected, name.as_deref()).await?;
@@ -61,12 +70,15 @@ async fn local_fork_point(
 /// # Errors
 /// When git can't be run or fails.
 pub async fn files(repository: &Repository, branch: &Branch) -> Result<Files, RepositoryError> {
-    let all = names(repository, &["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).await?;
-    let untracked = names(repository, &["ls-files", "-z", "--others", "--exclude-standard"]).await?;
-    let with_untracked = |mut changed: Vec<String>| {
-        changed.extend(untracked.iter().cloned());
-        sorted(changed)
+    let tracked = list(repository, &["ls-files", "-z", "--cached"]).await?;
+    let untracked = list(repository, &["ls-files", "-z", "--others", "--exclude-standard"]).await?;
+    let with_untracked = |mut tracked: Vec<PathBuf>| {
+        tracked.extend(untracked.iter().cloned());
+        tracked.sort_unstable();
+        tracked.dedup();
+        tracked
     };
+    let all = with_untracked(tracked.clone());
     let changed = match &branch.base {
         Some(base) => Some(with_untracked(since(repository, base.as_str()).await?)),
         None => None,
@@ -76,10 +88,10 @@ pub async fn files(repository: &Repository, branch: &Branch) -> Result<Files, Re
         // The first commit brought all of it.
         Err(_) => all.clone(),
     };
-    Ok(Files { all: sorted(all), changed, recent })
+    Ok(Files { tracked, all, changed, recent })
 }
 
-async fn since(repository: &Repository, commit: &str) -> Result<Vec<String>, RepositoryError> {
+async fn since(repository: &Repository, commit: &str) -> Result<Vec<PathBuf>, RepositoryError> {
     let arguments = [
         "diff",
         "--no-ext-diff",
@@ -91,10 +103,14 @@ async fn since(repository: &Repository, commit: &str) -> Result<Vec<String>, Rep
         commit,
         "--",
     ];
-    names(repository, &arguments).await
+    list(repository, &arguments).await
 }
 
-async fn names(repository: &Repository, arguments: &[&str]) -> Result<Vec<String>, RepositoryError> {
+/// Runs git and returns the entries that it prints, each ended by a NUL byte.
+///
+/// # Errors
+/// When git can't be run or fails, or prints more than is kept.
+pub async fn list(repository: &Repository, arguments: &[&str]) -> Result<Vec<PathBuf>, RepositoryError> {
     let listed = repository.git(arguments).await?;
     let unreadable = |message: String| RepositoryError::Unreadable { path: repository.path().to_owned(), message };
     if listed.truncated {
@@ -103,12 +119,6 @@ async fn names(repository: &Repository, arguments: &[&str]) -> Result<Vec<String
     if listed.code != Some(0) {
         return Err(unreadable(String::from_utf8_lossy(&listed.stderr).trim().replace('\n', " ")));
     }
-    let names = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
-}
-
-fn sorted(mut names: Vec<String>) -> Vec<String> {
-    names.sort_unstable();
-    names.dedup();
-    names
+    let entries = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(entries.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
 }

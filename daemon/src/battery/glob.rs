@@ -1,5 +1,7 @@
 //! Lists of paths and globs, as the configuration names files.
 
+use std::path::Path;
+
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 /// Files that a list names.
@@ -32,15 +34,23 @@ impl PathList {
 
     /// Returns whether the list names the whole file.
     #[must_use]
-    pub fn holds(&self, path: &str) -> bool {
+    pub fn holds(&self, path: &(impl AsRef<Path> + ?Sized)) -> bool {
         self.globs.is_match(path)
     }
 
     /// Returns whether the list names the file or that line of it.
     #[must_use]
-    pub fn holds_line(&self, path: &str, line: u64) -> bool {
-        self.holds(path) || self.places.iter().any(|(it, at)| it == path && *at == line)
+    pub fn holds_line(&self, path: &(impl AsRef<Path> + ?Sized), line: u64) -> bool {
+        let path = path.as_ref();
+        self.holds(path) || self.places.iter().any(|(it, at)| Path::new(it) == path && *at == line)
     }
+}
+
+/// Returns whether a name, as of a branch, is the pattern or matches it; nothing when the pattern can't be read.
+#[must_use]
+pub fn matches(pattern: &str, name: &str) -> Option<bool> {
+    let matcher = glob(pattern).ok()?.compile_matcher();
+    Some(pattern == name || matcher.is_match(name))
 }
 
 /// A star stays within one directory, so that a list names no more than it seems to.

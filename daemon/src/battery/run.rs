@@ -274,29 +274,31 @@ impl Evaluation<'_> {
     }
 
     /// Rust's sources may hold their own tests.
-    fn holds_tests(&self, file: &str) -> bool {
+    fn holds_tests(&self, file: &Path) -> bool {
         let mut bytes = Vec::new();
-        file.ends_with(".rs")
+        file.extension() == Some(OsStr::new("rs"))
             && read::read(&self.root.join(file), MAX_SOURCE_BYTES, &mut bytes).is_ok_and(|it| it == Content::Whole)
             && memchr::memmem::find(&bytes, b"#[cfg(test)]").is_some()
     }
 
-    /// Returns where commands run: below the repository, symlinks resolved.
+    /// Returns where commands run: a directory that holds what git tracks, symlinks resolved.
     fn working_directory(&self, path: &Path) -> Result<PathBuf, String> {
         let named = &self.configuration.working_dir;
-        let directory = path.join(named).canonicalize();
-        directory.ok().filter(|directory| directory.is_dir() && directory.starts_with(&self.root)).ok_or_else(|| {
-            format!("`workingDir` in {FILE} is {named}, which is no directory of the repository: no command ran")
+        let holds_work = |directory: &PathBuf| {
+            let inside = directory.strip_prefix(&self.root);
+            directory.is_dir() && inside.is_ok_and(|inside| self.listed.tracked.iter().any(|it| it.starts_with(inside)))
+        };
+        path.join(named).canonicalize().ok().filter(holds_work).ok_or_else(|| {
+            format!(
+                "`workingDir` in {FILE} is {named}, which is no directory of the repository with a tracked file: no \
+                 command ran"
+            )
         })
     }
 
     fn plan(&self, directory: &Path, notes: &mut Notes) -> Vec<Planned> {
-        let inside = directory.strip_prefix(&self.root).unwrap_or(Path::new("")).to_string_lossy().into_owned();
-        let below = |file: &String| {
-            let rest =
-                if inside.is_empty() { Some(file.as_str()) } else { file.strip_prefix(&inside)?.strip_prefix('/') };
-            rest.map(str::to_owned)
-        };
+        let inside = directory.strip_prefix(&self.root).unwrap_or(Path::new(""));
+        let below = |file: &PathBuf| Some(file.strip_prefix(inside).ok()?.to_string_lossy().into_owned());
         let files: Vec<_> = self.listed.all.iter().filter_map(below).collect();
         let project = Project { directory, root: &self.root, environment: &self.environment, files: &files };
         notes.blockers.extend(project.unreadable_manifests());
@@ -382,6 +384,7 @@ impl Planned {
 mod tests {
     use super::super::project::tests::with_project;
     use super::*;
+    use crate::clock::SystemClock;
 
     #[test]
     fn an_empty_list_in_place_of_a_detected_command_blocks() {
@@ -402,5 +405,34 @@ mod tests {
         }
         assert!(planned(&[("go.mod", "")], Kind::Audit).is_empty());
         assert_eq!(planned(&[("Makefile", "test:\n\tx\n")], Kind::Test).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_working_directory_holds_what_git_tracks() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap().join("repo");
+        let variables = [
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("HOME", dir.path().to_str().unwrap()),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+        ];
+        let environment = Environment::of_variables(variables.map(|(name, it)| (name.into(), it.into())).into());
+        for name in ["held", "empty", "untracked"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        std::fs::write(root.join("held/a"), "").unwrap();
+        std::fs::write(root.join("untracked/a"), "").unwrap();
+        let git = Repository::at(&root, &ClientEnvironment::new(environment.variables().iter().cloned())).unwrap();
+        git.ask(&["init", "-q"]).await.unwrap();
+        for (named, blocked) in
+            [(".", false), ("held", false), ("empty", true), ("untracked", true), (".git", true), ("..", true)]
+        {
+            std::fs::write(root.join(FILE), format!(r#"{{"workingDir": "{named}"}}"#)).unwrap();
+            git.ask(&["add", FILE, "held"]).await.unwrap();
+            let author = ["-c", "user.name=n", "-c", "user.email=n@localhost"];
+            git.ask(&[&author[..], &["commit", "-q", "-m", named]].concat()).await.unwrap();
+            let report = run(&root, &environment, &*SystemClock::shared(), &|_| ()).await.unwrap();
+            assert_eq!(report.blockers.iter().any(|it| it.contains("`workingDir`")), blocked, "{named}: {report:?}");
+        }
     }
 }

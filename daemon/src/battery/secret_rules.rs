@@ -98,8 +98,14 @@ const RULES: &[Rule] = &[
 /// The rule whose secrets go on over several lines.
 const KEY_RULE: usize = 0;
 
-/// Assignments to names that speak of secrets; judged by how random the value looks.
-const ASSIGNMENT: &str = r#"(?i)(?P<name>[A-Z0-9_.-]{0,40}(?:secret|token|passw(?:or)?d|passwd|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|encryption[_-]?key|signing[_-]?key|credential)[A-Z0-9_-]{0,40})["'\]]{0,2}\s*(?:=>|:=|==?|:)\s*(?:[bru]{0,2}["'`](?P<quoted>[^"'`\s\\]{12,200})["'`]|(?P<bare>[A-Z0-9_+/=~-]{16,200})(?:[\s,;]|$))"#;
+/// Values that are given to names that speak of secrets, as an assignment, an XML element or a header; judged by how
+/// random the value looks.
+const ASSIGNMENT: &str = concat!(
+    r#"(?i)(?:\bauthorization["'\]]{0,2}\s{0,8}(?:=>|:=|=|:|,)?\s{0,8}["'`]?(?:bearer|token)\s{1,8}(?P<header>[A-Z0-9_.~+/=-]{20,200})"#,
+    r#"|(?P<name>[A-Z0-9_.-]{0,40}(?:(?:secret|token|passw(?:or)?d|passwd|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|encryption[_-]?key|signing[_-]?key|credential)[A-Z0-9_-]{0,40}|[_-]pass|pwd))"#,
+    r#"(?:>\s{0,8}(?P<element>[^<>\s]{8,200})\s{0,8}</"#,
+    r#"|["'\]]{0,2}\s*(?:=>|:=|==?|:)\s*(?:[bru]{0,2}["'`](?P<quoted>[^"'`\s\\]{12,200})["'`]|(?P<bare>[A-Z0-9_+/=~-]{16,200})(?:[\s,;]|$))))"#,
+);
 
 const ASSIGNMENT_ID: &str = "high-entropy-assignment";
 
@@ -108,6 +114,10 @@ const ASSIGNMENT_WORDS: &[&str] = &[
     "token",
     "passw",
     "passphrase",
+    "_pass",
+    "-pass",
+    "pwd",
+    "authorization",
     "apikey",
     "api_key",
     "api-key",
@@ -206,7 +216,7 @@ const PLACEHOLDERS: &[&str] = &[
     "00000000",
 ];
 
-/// A comment that says that a line was reviewed.
+/// A comment that says that a line was reviewed; a longer word says something else.
 const PRAGMA: &str = "pragma: allowlist secret";
 
 /// Longest line that is looked at as a whole, and how much around a word of a longer one, in bytes.
@@ -309,9 +319,9 @@ impl Scanner {
         self.assignment.captures_iter(text).any(|found| {
             let name = found.name("name").map_or(&b""[..], |it| it.as_bytes()).to_ascii_lowercase();
             let harmless = HARMLESS_NAMES.iter().any(|word| memchr::memmem::find(&name, word.as_bytes()).is_some());
-            let quoted = found.name("quoted").map(|it| it.as_bytes());
+            let clear = ["header", "element", "quoted"].iter().find_map(|it| found.name(it)).map(|it| it.as_bytes());
             let bare = found.name("bare").map(|it| it.as_bytes()).filter(|value| is_mixed(value));
-            !harmless && quoted.or(bare).is_some_and(looks_random)
+            !harmless && clear.or(bare).is_some_and(looks_random)
         })
     }
 }
@@ -341,7 +351,12 @@ fn window(bytes: &[u8], at: usize) -> Window {
 }
 
 fn is_reviewed(line: &[u8]) -> bool {
-    memchr::memmem::find(&line.to_ascii_lowercase(), PRAGMA.as_bytes()).is_some()
+    let line = line.to_ascii_lowercase();
+    let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    memchr::memmem::find_iter(&line, PRAGMA).any(|start| {
+        let before = start.checked_sub(1).and_then(|before| line.get(before));
+        !before.is_some_and(goes_on) && !line.get(start + PRAGMA.len()).is_some_and(goes_on)
+    })
 }
 
 fn is_placeholder(secret: &[u8]) -> bool {

@@ -139,7 +139,7 @@ fn secrets_are_found() {
     assert_eq!(secrets.len(), 40);
     let missed: Vec<_> =
         secrets.iter().filter(|(_, text)| scan(text.as_bytes()).is_empty()).map(|(name, _)| name).collect();
-    assert!(missed.len() <= 2, "{missed:?}");
+    assert!(missed.is_empty(), "{missed:?}");
 }
 
 #[test]
@@ -152,6 +152,52 @@ fn other_text_is_let_be() {
         .filter(|(_, hits)| !hits.is_empty())
         .collect();
     assert!(taken.len() <= 2, "{taken:?}");
+}
+
+#[test]
+fn values_are_found_in_elements_headers_and_under_short_names() {
+    for text in [
+        format!("SMTP_PASS={}", word(50, 24)),
+        format!("db_pass: '{}'", word(51, 16)),
+        format!("MYSQL_PWD={}", word(52, 20)),
+        format!("{{\"pwd\": \"{}\"}}", word(53, 16)),
+        format!("<password>{}</password>", word(54, 16)),
+        format!("<ns:client-secret> {} </ns:client-secret>", word(55, 32)),
+        format!("curl -H 'Authorization: Bearer {}'", word(56, 40)),
+        format!("headers = {{\"Authorization\": \"Bearer {}\"}}", word(57, 40)),
+        format!(".header(\"authorization\", \"token {}\")", hex(58, 40)),
+    ] {
+        assert_eq!(scan(text.as_bytes()), [Hit { line: 1, rule: ASSIGNMENT_ID }], "{text}");
+    }
+    for text in [
+        "PWD=/srv/application/release-2024".to_owned(),
+        "OLD_PWD=$(pwd)".to_owned(),
+        "COMPASS_BYPASS_2=abcdefghij".to_owned(),
+        "first_pass = second_pass_of_compiler_v2".to_owned(),
+        "<password>${env.DB_PASSWORD_2}</password>".to_owned(),
+        "<password>your-password-1</password>".to_owned(),
+        "Authorization: Bearer $GITHUB_TOKEN".to_owned(),
+        "Authorization: Bearer your-long-token-of-2024-here".to_owned(),
+        "authorization: token required for the operations of section 12".to_owned(),
+        format!("Authorization: Digest {}", word(59, 40)),
+    ] {
+        assert_eq!(scan(text.as_bytes()), [], "{text}");
+    }
+}
+
+#[test]
+fn only_the_whole_words_of_the_comment_say_that_a_line_was_reviewed() {
+    let token = format!("{}{}", "ghp_", word(1, 36));
+    for (comment, reviewed) in [
+        ("# Pragma: Allowlist Secret", true),
+        ("<!-- pragma: allowlist secret-->", true),
+        ("# pragma: allowlist secrets", false),
+        ("# pragma: allowlist secret_", false),
+        ("# notpragma: allowlist secret", false),
+        ("# pragma: allowlist secrets, pragma: allowlist secret", true),
+    ] {
+        assert_eq!(scan(format!("{token} {comment}").as_bytes()).is_empty(), reviewed, "{comment}");
+    }
 }
 
 #[test]

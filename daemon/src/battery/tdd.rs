@@ -3,6 +3,7 @@
 //! Judges names alone: it says nothing about what a test covers.
 
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use super::files::Files;
 use super::glob::PathList;
@@ -25,21 +26,23 @@ const WIRING: &[&str] = &["__init__", "build", "conftest", "index", "lib", "main
 
 /// Checks the changed sources. `holds_tests` tells whether a source holds tests itself, as Rust's do.
 #[must_use]
-pub fn check(files: &Files, exceptions: &PathList, holds_tests: impl Fn(&str) -> bool) -> Outcome {
+pub fn check(files: &Files, exceptions: &PathList, holds_tests: impl Fn(&Path) -> bool) -> Outcome {
     let changed = files.changed.as_ref().unwrap_or(&files.recent);
-    let sources: Vec<_> = changed.iter().filter(|path| is_source(path) && !exceptions.holds(path)).collect();
+    let to_judge = |path: &&PathBuf| is_source(&path.to_string_lossy()) && !exceptions.holds(path);
+    let sources: Vec<_> = changed.iter().filter(to_judge).collect();
     if sources.is_empty() {
         let mut outcome = Outcome::new(NAME, Kind::Tdd, Status::Pass, Some("no changed source to judge".to_owned()));
         outcome.check.confidence_contribution = LEAST_WEIGHT;
         return outcome;
     }
-    let tested: HashSet<_> = files.all.iter().filter_map(|path| tested_stem(path)).collect();
-    let alone = |path: &&&String| !tested.contains(&stem(path).to_lowercase()) && !holds_tests(path);
+    let tested: HashSet<_> = files.all.iter().filter_map(|path| tested_stem(&path.to_string_lossy())).collect();
+    let alone =
+        |path: &&&PathBuf| !tested.contains(&stem(&path.to_string_lossy()).to_lowercase()) && !holds_tests(path);
     let lacking: Vec<_> = sources.iter().filter(alone).collect();
     if lacking.is_empty() {
         return Outcome::pass(NAME, Kind::Tdd);
     }
-    let mut details: Vec<_> = lacking.iter().take(MAX_LISTED).map(|path| (**path).clone()).collect();
+    let mut details: Vec<_> = lacking.iter().take(MAX_LISTED).map(|path| path.display().to_string()).collect();
     if lacking.len() > MAX_LISTED {
         details.push(format!("and {} more", lacking.len() - MAX_LISTED));
     }
@@ -107,8 +110,9 @@ mod tests {
 
     fn checked(all: &[&str], changed: &[&str], exceptions: &[&str]) -> Outcome {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let files = Files { all: owned(all), changed: Some(owned(changed)), recent: Vec::new() };
-        check(&files, &PathList::parse(&owned(exceptions)).0, |path| path == "src/inside.rs")
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect();
+        let files = Files { all: paths(all), changed: Some(paths(changed)), ..Files::default() };
+        check(&files, &PathList::parse(&owned(exceptions)).0, |path| path == Path::new("src/inside.rs"))
     }
 
     #[test]
