@@ -9,9 +9,9 @@ use grounding_proto::solution::{
     AttemptStatus, Diagnostics, Omitted, SolutionEvaluateAnswer, SolutionResultAnswer, Verdict,
 };
 use grounding_proto::wire::Settings;
-use serde::Serialize;
 
 use super::result::{self, AttemptResult};
+use crate::json;
 use crate::solution::diagnostics::not_run;
 
 /// Largest answer, in bytes of JSON.
@@ -84,9 +84,9 @@ pub fn settled(result: AttemptResult, verdict_dir: &Path) -> SolutionEvaluateAns
         attempt_id: Some(result.attempt_id),
         ..bare(result.status, &result.id)
     };
-    if size(&answer) > MAX_BYTES {
+    if json::length(&answer) > MAX_BYTES {
         omit_payload(&mut answer.omitted, answer.diagnostics.as_mut(), path.as_deref());
-        if size(&answer) > MAX_BYTES {
+        if json::length(&answer) > MAX_BYTES {
             omit_blockers(&mut answer.omitted, answer.diagnostics.as_mut(), answer.verdict.as_mut());
         }
     }
@@ -95,18 +95,14 @@ pub fn settled(result: AttemptResult, verdict_dir: &Path) -> SolutionEvaluateAns
 
 /// Keeps a result answer within the bound.
 pub fn bound(answer: &mut SolutionResultAnswer, verdict_dir: &Path) {
-    if size(answer) <= MAX_BYTES {
+    if json::length(answer) <= MAX_BYTES {
         return;
     }
     let path = answer.attempt_id.as_ref().and_then(|attempt_id| result::result_path(verdict_dir, attempt_id));
     omit_payload(&mut answer.omitted, answer.diagnostics.as_mut(), path.as_deref());
-    if size(answer) > MAX_BYTES {
+    if json::length(answer) > MAX_BYTES {
         omit_blockers(&mut answer.omitted, answer.diagnostics.as_mut(), answer.verdict.as_mut());
     }
-}
-
-fn size(answer: &impl Serialize) -> usize {
-    serde_json::to_vec(answer).map_or(0, |json| json.len())
 }
 
 fn omit_payload(omitted: &mut Omitted, diagnostics: Option<&mut Diagnostics>, path: Option<&Path>) {
@@ -185,7 +181,7 @@ mod tests {
     fn a_large_payload_goes_first_and_the_blockers_stay() {
         let large = serde_json::Value::from("x".repeat(MAX_BYTES));
         let answer = settled(result(large, vec!["b".into()]), Path::new("/v"));
-        assert!(size(&answer) < MAX_BYTES);
+        assert!(json::length(&answer) < MAX_BYTES);
         assert_eq!(answer.omitted.payload_omitted, Some(true));
         assert_eq!(answer.omitted.blockers_omitted, None);
         assert!(answer.omitted.result_file.unwrap().starts_with("/v/results/"));
@@ -196,7 +192,7 @@ mod tests {
     fn many_large_blockers_are_counted_and_cut() {
         let blockers = vec!["é".repeat(10_000); 1_000];
         let answer = settled(result(serde_json::json!({}), blockers), Path::new("/v"));
-        assert!(size(&answer) < MAX_BYTES);
+        assert!(json::length(&answer) < MAX_BYTES);
         assert_eq!(answer.omitted.blockers_omitted, Some(950));
         assert_eq!(answer.verdict.unwrap().unwrap().blockers.len(), 50);
     }

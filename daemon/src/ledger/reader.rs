@@ -2,7 +2,6 @@
 //!
 //! Answers are bounded and say when they are cut (SPEC 9.8). Nothing here writes.
 
-use std::io;
 use std::path::Path;
 
 use futures_util::TryStreamExt as _;
@@ -10,12 +9,12 @@ use grounding_proto::ledger::{
     EntryCounts, EntryGroups, EntryType, LedgerEntry, LedgerHealth, LedgerStatusAnswer, LedgerSummary,
     LedgerSummaryAnswer,
 };
-use serde::Serialize;
 use sqlx::{FromRow, QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
 
 use super::LedgerError;
 use super::entry::{COLUMNS, Entry, TYPES, type_name};
 use super::since::stored_time;
+use crate::json;
 
 /// Entries of a summary that names no filter.
 const DEFAULT_ENTRIES: usize = 200;
@@ -132,7 +131,7 @@ async fn entries(
     let mut rows = query.fetch(connection);
     while let Some(row) = rows.try_next().await? {
         let Entry(entry) = Entry::from_row(&row)?;
-        bytes += json_bytes(&entry) + 1;
+        bytes += json::length(&entry) + 1;
         // The first is always shown: who reads on must get ahead.
         if entries.len() == limit || (bytes > MAX_ENTRY_BYTES && !entries.is_empty()) {
             return Ok((entries, true));
@@ -169,23 +168,6 @@ fn end_of_prefix(prefix: &str) -> Option<String> {
         }
     }
     None
-}
-
-fn json_bytes(entry: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Neither the sink nor an entry's keys can fail.
-    serde_json::to_writer(&mut count, entry).map_or(0, |()| count.0)
 }
 
 /// Answers `ledger_status` for a ledger that opened.
