@@ -32,15 +32,16 @@ fn signal(pid: u32, signal: Signal) -> bool {
 
 /// Returns whether any of the process runs; a zombie does not.
 ///
-/// A killed process whose first thread is a zombie already may hold its sockets until its other threads are gone.
+/// A killed process whose first thread is a zombie already may hold its sockets until its other threads are gone. They are
+/// counted by the kernel: a listing of them ends early when one goes while it is read.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    threads.flatten().any(|thread| {
-        // The state follows the command name, which stands in parentheses and may hold anything.
-        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    })
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The fields follow the command name, which stands in parentheses and may hold anything.
+    let fields: Vec<_> = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').collect();
+    let threads = fields.get(17).and_then(|count| count.parse::<u32>().ok());
+    let is_zombie = fields.first().is_some_and(|state| matches!(*state, "Z" | "X"));
+    !is_zombie || threads.is_some_and(|threads| threads > 1)
 }
 
 /// Waits for a child of this process to end and returns its status and how long that took from now on.
