@@ -9,12 +9,14 @@ pub mod binaries;
 pub mod contract;
 pub mod environment;
 pub mod http;
+pub mod pipes;
 pub mod process;
 pub mod repository;
 pub mod shim;
 pub mod wait;
 
 pub use environment::TestEnvironment;
+pub use pipes::Pipes;
 pub use repository::Repository;
 pub use shim::{Shim, ToolResult};
 pub use wait::wait_for;
