@@ -9,6 +9,7 @@ pub mod command;
 pub mod connection;
 pub mod context;
 pub mod error;
+pub mod host;
 pub mod launch;
 pub mod mcp;
 pub mod output;
