@@ -9,7 +9,9 @@ use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 
 use super::failure::CommandError;
-use super::{attempt, attempts, call, demo, gate, preflight, restart, setup, socket_path, start, status, stop, uninstall, verify};
+use super::{
+    attempt, attempts, call, demo, gate, preflight, restart, setup, socket_path, start, status, stop, uninstall, verify,
+};
 use crate::error::chain_of;
 use crate::output;
 

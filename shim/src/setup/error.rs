@@ -70,6 +70,12 @@ pub enum SetupError {
     /// The daemon can't be asked.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// Data can't be deleted under an attempt.
+    #[error(
+        "attempts are running, so no data was deleted and nothing else was done: wait for their end, or end them with \
+         `groundingctl attempt cancel`"
+    )]
+    AttemptsRun,
     /// The daemon does not end.
     #[error("the daemon was not stopped")]
     Stop(#[source] Box<crate::command::failure::CommandError>),

@@ -112,7 +112,8 @@ impl Plan {
             Some((last, rest)) => self.changes.push(format!("Install {} and {last} in {directory}.", rest.join(", "))),
         }
         if self.installation.reach == Reach::OffPath {
-            self.notes.push(format!("{directory} is not on PATH: add it there, so that your shell finds groundingctl."));
+            self.notes
+                .push(format!("{directory} is not on PATH: add it there, so that your shell finds groundingctl."));
         }
     }
 

@@ -87,13 +87,7 @@ pub enum Servers {
 
 impl Default for Record {
     fn default() -> Self {
-        Self {
-            version: VERSION,
-            programs: Vec::new(),
-            directories: Vec::new(),
-            hosts: Vec::new(),
-            service: None,
-        }
+        Self { version: VERSION, programs: Vec::new(), directories: Vec::new(), hosts: Vec::new(), service: None }
     }
 }
 

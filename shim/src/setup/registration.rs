@@ -233,11 +233,7 @@ pub fn is_replaceable(environment: &Environment, command: &str) -> bool {
 ///
 /// # Errors
 /// When the file can't be read or edited, or the host's command fails.
-pub async fn unregister(
-    environment: &Environment,
-    site: &Site,
-    known: Option<&Registered>,
-) -> Result<(), SetupError> {
+pub async fn unregister(environment: &Environment, site: &Site, known: Option<&Registered>) -> Result<(), SetupError> {
     let now = Snapshot::read(&site.file, environment.home()?)?;
     let Some(content) = now.bytes() else { return Ok(()) };
     if let Some(known) = known.filter(|known| known.sha256 == sha256(content)) {

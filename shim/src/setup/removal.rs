@@ -123,7 +123,9 @@ impl Removal {
         match self.attempts {
             0 => {}
             1 => self.notes.push("1 attempt is running: it goes on to its end and keeps its result.".to_owned()),
-            some => self.notes.push(format!("{some} attempts are running: they go on to their end and keep their results.")),
+            some => {
+                self.notes.push(format!("{some} attempts are running: they go on to their end and keep their results."))
+            }
         }
     }
 
@@ -158,8 +160,8 @@ impl Removal {
         for Data { kind, path } in &self.data {
             let (title, path) = (kind.title(), path.display());
             match fate {
-                Fate::Kept => self.notes.push(format!("Your {title} stay in {path}.")),
-                Fate::Deleted => self.changes.push(format!("Delete your {title} in {path}.")),
+                Fate::Kept => self.notes.push(format!("Your data stays: {title} in {path}.")),
+                Fate::Deleted => self.changes.push(format!("Delete the {title} in {path}.")),
             }
         }
         if let Some(key) = data::signing_key(environment) {

@@ -16,6 +16,7 @@ mod raw_lines;
 mod recorded_runs;
 mod repositories;
 mod restart;
+mod setup;
 mod socket;
 mod solution;
 mod state_directory;
