@@ -9,7 +9,9 @@ use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 
 use super::failure::CommandError;
-use super::{attempt, attempts, call, demo, gate, preflight, restart, socket_path, start, status, stop, verify};
+use super::{
+    attempt, attempts, call, demo, gate, preflight, restart, setup, socket_path, start, status, stop, uninstall, verify,
+};
 use crate::error::chain_of;
 use crate::output;
 
@@ -35,6 +37,8 @@ enum Command {
     Attempt(attempt::Attempt),
     SocketPath(socket_path::SocketPath),
     Demo(demo::Demo),
+    Setup(setup::Setup),
+    Uninstall(uninstall::Uninstall),
 }
 
 /// Runs the program with its arguments, its own name first.
@@ -75,6 +79,8 @@ async fn run(command: Command, environment: Environment) -> Result<u8, CommandEr
         Command::Attempt(command) => command.run(environment).await,
         Command::SocketPath(command) => command.run(&environment),
         Command::Demo(command) => Box::pin(command.run(environment)).await,
+        Command::Setup(command) => Box::pin(command.run(environment)).await,
+        Command::Uninstall(command) => Box::pin(command.run(environment)).await,
     }
 }
 

@@ -20,6 +20,7 @@ mod recorded_runs;
 mod repositories;
 mod restart;
 mod service;
+mod setup;
 mod socket;
 mod socket_activation;
 mod solution;
