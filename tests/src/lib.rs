@@ -12,9 +12,11 @@ pub mod http;
 pub mod process;
 pub mod repository;
 pub mod shim;
+pub mod terminal;
 pub mod wait;
 
 pub use environment::TestEnvironment;
 pub use repository::Repository;
 pub use shim::{Shim, ToolResult};
+pub use terminal::Terminal;
 pub use wait::wait_for;
