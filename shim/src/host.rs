@@ -1,0 +1,11 @@
+//! The MCP hosts that the server is registered in: where each keeps its servers, and how an entry gets into a text and
+//! out of it again.
+//!
+//! Reading order: `entry` is what all formats share, `json` and `toml` edit a text, `format` chooses between them,
+//! `known` knows the hosts. Everything but `known` is pure, and an edit splices the text that is there: what is not the
+//! entry stays byte for byte. Nothing here reads or writes a file; `setup` does.
+
+pub mod entry;
+pub mod json;
+pub mod splice;
+pub mod toml;
