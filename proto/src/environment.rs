@@ -26,10 +26,33 @@ pub const SOLUTION_VERDICT_SIGNING_KEY: &str = "SOLUTION_VERDICT_SIGNING_KEY";
 pub const HARNESS_HOME: &str = "HARNESS_HOME";
 /// Names the preflight program; `builtin` names the daemon's own checks.
 pub const SOLUTION_PREFLIGHT_BIN: &str = "SOLUTION_PREFLIGHT_BIN";
+/// Overrides the directory that the default verdict directory is below.
+pub const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 /// The project's directory, as some MCP hosts tell it to the servers they start; wins over the working directory.
 pub const CLAUDE_PROJECT_DIR: &str = "CLAUDE_PROJECT_DIR";
 /// Log filter of the daemon, in the syntax of `tracing`'s `EnvFilter`.
 pub const GROUNDING_LOG: &str = "GROUNDING_LOG";
+
+/// The variables that say where things are kept and how an evaluation runs (SPEC 2 and 6), for hosts that pass on only
+/// those they are told of.
+pub const CLIENT_VARIABLES: &[&str] = &[
+    GROUNDING_STATE_DIR,
+    GROUNDING_MCP_SESSIONS_DIR,
+    GROUNDING_MCP_HYPOTHESES_DIR,
+    EVIDENCE_LEDGER_DB,
+    SOLUTION_VERDICT_DIR,
+    XDG_STATE_HOME,
+    SOLUTION_VERDICT_SIGNING_KEY,
+    HARNESS_HOME,
+    SOLUTION_PREFLIGHT_BIN,
+    "GROUNDING_ATTEMPT_WAIT_MS",
+    "GROUNDING_ATTEMPT_POLL_MS",
+    "GROUNDING_PROGRESS_MS",
+    "GROUNDING_ATTEMPT_RETENTION_MS",
+    "GROUNDING_ATTEMPT_STALE_MS",
+    "GROUNDING_PREFLIGHT_TIMEOUT_MS",
+    GROUNDING_LOG,
+];
 
 /// Longest socket path that every supported system can bind, in bytes.
 pub const MAX_SOCKET_PATH_BYTES: usize = 100;
@@ -200,8 +223,22 @@ impl Environment {
         (settings, complaints)
     }
 
+    /// Returns the path that a variable holds; nothing when it is unset.
+    ///
+    /// # Errors
+    /// When it is relative.
+    pub fn absolute(&self, variable: &'static str) -> Result<Option<PathBuf>, EnvironmentError> {
+        let Some(value) = self.get(variable) else { return Ok(None) };
+        let path = PathBuf::from(value);
+        if path.is_absolute() {
+            Ok(Some(path))
+        } else {
+            Err(EnvironmentError::Relative { variable, value: value.display().to_string() })
+        }
+    }
+
     fn default_verdicts(&self) -> Result<PathBuf, EnvironmentError> {
-        let state = match self.absolute("XDG_STATE_HOME")? {
+        let state = match self.absolute(XDG_STATE_HOME)? {
             Some(path) => path,
             None => self.home()?.join(".local/state"),
         };
@@ -227,16 +264,6 @@ impl Environment {
         match path {
             Ok(path) => Root::Path(OsText::from(path)),
             Err(error) => Root::Refused(error.to_string()),
-        }
-    }
-
-    fn absolute(&self, variable: &'static str) -> Result<Option<PathBuf>, EnvironmentError> {
-        let Some(value) = self.get(variable) else { return Ok(None) };
-        let path = PathBuf::from(value);
-        if path.is_absolute() {
-            Ok(Some(path))
-        } else {
-            Err(EnvironmentError::Relative { variable, value: value.display().to_string() })
         }
     }
 }
@@ -329,6 +356,13 @@ mod tests {
         assert_eq!(settings.poll_after_ms, 5_000);
         assert_eq!(complaints.len(), 2);
         assert!(complaints[0].contains("GROUNDING_ATTEMPT_POLL_MS"));
+    }
+
+    #[test]
+    fn every_setting_is_among_the_variables_of_a_client() {
+        let wrong: Vec<_> = CLIENT_VARIABLES.iter().map(|variable| (*variable, "x")).collect();
+        let (_, complaints) = environment(&wrong).settings();
+        assert_eq!(complaints.len(), 6, "{complaints:?}");
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! entry stays byte for byte. Nothing here reads or writes a file; `setup` does.
 
 pub mod entry;
+pub mod format;
 pub mod json;
+pub mod known;
 pub mod splice;
 pub mod toml;

@@ -15,4 +15,5 @@ pub mod mcp;
 pub mod output;
 pub mod process;
 pub mod service;
+pub mod setup;
 pub mod state;

@@ -10,6 +10,7 @@ use grounding_proto::wire::ErrorCode;
 use super::demo::DemoError;
 use crate::error::ClientError;
 use crate::process::ProgramNotFound;
+use crate::setup::error::SetupError;
 use crate::state::StateError;
 
 /// A command that did not do its work.
@@ -79,6 +80,9 @@ pub enum CommandError {
     /// The demonstration met a surprise.
     #[error(transparent)]
     Demo(DemoError),
+    /// Setting up or removing went wrong.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
 }
 
 impl From<StateError> for CommandError {

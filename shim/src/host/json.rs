@@ -50,6 +50,14 @@ pub fn read(text: &str, place: Place) -> Result<Registration, EditError> {
     })
 }
 
+/// Returns whether there is an object of servers.
+///
+/// # Errors
+/// When the text can't be parsed, or something else stands in its place.
+pub fn has_servers(text: &str, place: Place) -> Result<bool, EditError> {
+    Ok(servers(&Document::parse(split_mark(text).1)?, place)?.is_some())
+}
+
 /// Returns the text with our entry, or without it. A text that needs no change comes back as it is.
 ///
 /// # Errors
