@@ -10,8 +10,8 @@ use grounding_proto::exit;
 
 use super::failure::CommandError;
 use super::{
-    attempt, attempts, call, completions, demo, gate, ledger, logs, man, preflight, restart, session, setup, socket_path,
-    start, status, stop, uninstall, verify,
+    attempt, attempts, call, completions, demo, doctor, gate, ledger, logs, man, preflight, restart, session, setup,
+    socket_path, start, status, stop, uninstall, verify,
 };
 use crate::error::chain_of;
 use crate::output;
@@ -50,6 +50,7 @@ enum Command {
     Completions(completions::Completions),
     Man(man::Man),
     Demo(demo::Demo),
+    Doctor(doctor::Doctor),
     Setup(setup::Setup),
     Uninstall(uninstall::Uninstall),
 }
@@ -102,6 +103,7 @@ async fn run(command: Command, environment: Environment) -> Result<u8, CommandEr
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
         Command::Demo(command) => Box::pin(command.run(environment)).await,
+        Command::Doctor(command) => Box::pin(command.run(environment)).await,
         Command::Setup(command) => Box::pin(command.run(environment)).await,
         Command::Uninstall(command) => Box::pin(command.run(environment)).await,
     }

@@ -15,6 +15,7 @@ pub mod attempts;
 pub mod call;
 pub mod completions;
 pub mod demo;
+pub mod doctor;
 pub mod gate;
 pub mod ledger;
 pub mod logs;

@@ -7,6 +7,7 @@ mod auto_start;
 mod battery;
 mod completions;
 mod crash;
+mod doctor;
 mod ledger_verbs;
 mod lock_peers;
 mod logs;
