@@ -50,8 +50,8 @@ fn failures(report: &Value) -> Vec<&Value> {
 }
 
 fn entries(directory: &Path) -> Vec<std::path::PathBuf> {
-    let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
-    entries
+    let paths = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    paths
         .flat_map(|path| if path.is_dir() { [vec![path.clone()], entries(&path)].concat() } else { vec![path] })
         .collect()
 }
