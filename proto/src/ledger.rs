@@ -199,3 +199,67 @@ pub enum LedgerHealth {
     /// It did not.
     Error,
 }
+
+/// Most entries of one list, and how many when nothing else is asked for.
+pub const MAX_LISTED_ENTRIES: u32 = 10_000;
+/// See `MAX_LISTED_ENTRIES`.
+pub const DEFAULT_LISTED_ENTRIES: u32 = 50;
+
+/// Question of `POST /v1/ledger/entries`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerList {
+    /// Only entries of this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Only entries of these types; none means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<EntryType>,
+    /// At most so many entries, 1 to `MAX_LISTED_ENTRIES`.
+    pub limit: u32,
+}
+
+/// Answer of `POST /v1/ledger/entries`: entries of all sessions or one, the newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerListAnswer {
+    /// The newest entries, as many as fit 4 MiB.
+    pub entries: Vec<LedgerEntry>,
+    /// How many entries there are of what was asked for.
+    pub total: u64,
+    /// Whether any were left out.
+    pub truncated: bool,
+}
+
+/// Question of `POST /v1/ledger/check`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerCheck {
+    /// How long the check may take, in milliseconds; 60000 at most.
+    pub limit_ms: u64,
+}
+
+/// Answer of `POST /v1/ledger/check`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerCheckAnswer {
+    /// What was found.
+    pub outcome: LedgerCheckOutcome,
+    /// What is wrong, or why it was not found out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What a check of the ledger's file found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LedgerCheckOutcome {
+    /// The database is sound.
+    Sound,
+    /// It is not.
+    Damaged,
+    /// The time was up before all of it was read.
+    Unfinished,
+    /// It could not be looked at.
+    Failed,
+}

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use grounding_proto::catalogue;
 use grounding_proto::environment::{Environment, EnvironmentError};
-use grounding_proto::wire::{ContextRequest, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, ToolRequest, VersionAnswer};
+use grounding_proto::wire::{
+    ContextRequest, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, Question, ToolRequest, VersionAnswer,
+};
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use serde::Serialize;
@@ -155,6 +157,16 @@ impl Client {
     /// When the daemon can't be reached or answers with an error.
     pub async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let body = ContextRequest { context: context::of_tool(&self.environment, "")? };
+        let call = Call { method: Method::POST, path: path.to_owned(), body: json(&body) };
+        self.request(call, Repeat::Harmless, path).await
+    }
+
+    /// As `ask`, for a question that asks for something in particular.
+    ///
+    /// # Errors
+    /// As `ask`.
+    pub async fn ask_for<Q: Serialize, T: DeserializeOwned>(&self, path: &str, question: Q) -> Result<T, ClientError> {
+        let body = Question { context: context::of_tool(&self.environment, "")?, question };
         let call = Call { method: Method::POST, path: path.to_owned(), body: json(&body) };
         self.request(call, Repeat::Harmless, path).await
     }

@@ -75,6 +75,12 @@ impl State {
         &self.socket
     }
 
+    /// Returns the file whose lock makes a daemon the only one.
+    #[must_use]
+    pub fn instance_lock(&self) -> &Path {
+        &self.instance_lock
+    }
+
     /// Returns the daemon's log file.
     #[must_use]
     pub fn log_file(&self) -> PathBuf {
@@ -164,6 +170,13 @@ impl State {
         let note: FailedStart = serde_json::from_slice(&std::fs::read(self.failure_file()).ok()?).ok()?;
         let age = now_ms().checked_sub(note.at_ms)?;
         (u128::from(age) < FAILURE_MEMORY.as_millis()).then_some(note.text)
+    }
+
+    /// Returns the last start if it failed, however long ago: its age in milliseconds and its text.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<(u64, String)> {
+        let note: FailedStart = serde_json::from_slice(&std::fs::read(self.failure_file()).ok()?).ok()?;
+        Some((now_ms().saturating_sub(note.at_ms), note.text))
     }
 
     /// Remembers a failed start for other processes; one that can't be written is only paid for again.

@@ -14,6 +14,7 @@ pub mod process;
 pub mod repository;
 pub mod shim;
 pub mod user_manager;
+pub mod terminal;
 pub mod wait;
 
 pub use environment::TestEnvironment;
@@ -21,4 +22,5 @@ pub use pipes::Pipes;
 pub use repository::Repository;
 pub use shim::{Shim, ToolResult};
 pub use user_manager::UserManager;
+pub use terminal::Terminal;
 pub use wait::wait_for;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use grounding_proto::solution::{
     AttemptStatus, Omitted, SolutionEvaluateAnswer, SolutionResultAnswer, SolutionStatusAnswer,
 };
-use grounding_proto::wire::{AttemptRow, Settings};
+use grounding_proto::wire::{AttemptRow, MAX_RUNNING_ATTEMPTS, RunningAttempt, Settings};
+use jiff::Timestamp;
 
 use super::answer;
 use super::lock::{Acquired, HeldBy, Holder, HolderKind, LockError};
@@ -233,6 +234,33 @@ pub fn list(attempts: &Attempts, verdict_dir: &Path, settings: &Settings) -> Res
     rows.sort_by(|a, b| b.started_at.cmp(&a.started_at));
     rows.truncate(MAX_ROWS);
     Ok(rows)
+}
+
+/// Returns the live attempts that this daemon knows of, the oldest first, `MAX_RUNNING_ATTEMPTS` at most.
+#[must_use]
+pub fn running(attempts: &Attempts) -> Vec<RunningAttempt> {
+    let now = attempts.clock().now();
+    let elapsed_ms = |started_at: &str| {
+        let started_at: Timestamp = started_at.parse().ok()?;
+        u64::try_from(now.as_millisecond() - started_at.as_millisecond()).ok()
+    };
+    let mut live = attempts.all_live();
+    live.truncate(MAX_RUNNING_ATTEMPTS);
+    let running = live.into_iter().map(|(place, live)| {
+        let log = Log::read(&place.log()).unwrap_or_default();
+        let start = log.attempt(&live.id, &live.attempt_id).and_then(|attempt| attempt.start.as_ref());
+        let started_at = start.map(|start| start.started_at.clone());
+        RunningAttempt {
+            elapsed_ms: started_at.as_deref().and_then(elapsed_ms),
+            started_at,
+            attempt_id: live.attempt_id,
+            id: live.id,
+            repo_path: live.repo_path,
+        }
+    });
+    let mut running: Vec<_> = running.collect();
+    running.sort_by(|a, b| (a.started_at.is_none(), &a.started_at).cmp(&(b.started_at.is_none(), &b.started_at)));
+    running
 }
 
 /// Returns one attempt of a verdict directory with its repository; nothing when no log names it.

@@ -6,13 +6,18 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use crate::error::describe;
-use grounding_proto::ledger::{LedgerAdd, LedgerEntry, LedgerStatusAnswer, LedgerSummary, LedgerSummaryAnswer};
+use grounding_proto::ledger::{
+    LedgerAdd, LedgerCheckAnswer, LedgerEntry, LedgerList, LedgerListAnswer, LedgerStatusAnswer, LedgerSummary,
+    LedgerSummaryAnswer,
+};
 use sqlx::SqlitePool;
 use tokio::task::JoinHandle;
 
 use super::LedgerError;
+use super::check;
 use super::open::{self, FileIdentity, Place};
 use super::reader::{self, Evidence};
 use super::writer::Writer;
@@ -75,6 +80,24 @@ impl Ledgers {
         let ledger = self.ledger(path).await?;
         let result = reader::summary(&ledger.readers, path, request).await;
         self.settle(ledger, result).await
+    }
+
+    /// Returns the newest entries, of all sessions or one.
+    ///
+    /// # Errors
+    /// When the ledger can't be opened or read.
+    pub async fn list(&self, path: &Path, request: &LedgerList) -> Result<LedgerListAnswer, LedgerError> {
+        let ledger = self.ledger(path).await?;
+        let result = reader::list(&ledger.readers, path, request).await;
+        self.settle(ledger, result).await
+    }
+
+    /// Reads the whole file and says whether it is sound, within `limit`; one that can't be opened is answered, too.
+    pub async fn check(&self, path: &Path, limit: Duration) -> LedgerCheckAnswer {
+        match self.ledger(path).await {
+            Ok(_ledger) => check::check(path, limit).await,
+            Err(error) => check::unusable(&error),
+        }
     }
 
     /// Returns what the entries of a session prove.

@@ -139,7 +139,12 @@ pub(super) fn readers(path: &Path) -> SqlitePool {
         .test_before_acquire(false)
         .idle_timeout(None)
         .max_lifetime(None)
-        .connect_lazy_with(options(path).pragma("query_only", "ON"))
+        .connect_lazy_with(reader(path))
+}
+
+/// Returns how one connection that reads is opened.
+pub(super) fn reader(path: &Path) -> SqliteConnectOptions {
+    options(path).pragma("query_only", "ON")
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {
