@@ -6,6 +6,7 @@ mod attempts;
 mod auto_start;
 mod battery;
 mod crash;
+mod field_reports;
 mod lock_peers;
 mod many_clients;
 mod markers;
