@@ -71,6 +71,10 @@ async fn prepare(environment: Environment, readiness: &Readiness) -> Result<impl
     let daemon = Daemon::new(environment, socket.clone(), SystemClock::shared());
     recover(&daemon, readiness).await;
     let listener = Listener::bind(&socket)?;
+    // Heard from here on: whoever reads `ready` may send one, and an unheard one would leave the socket behind.
+    if let Ok(termination) = process::termination() {
+        tokio::spawn(drain_on_signal(daemon.clone(), termination));
+    }
     tracing::info!(version = api::health::VERSION, pid = std::process::id(), socket = %socket.display(), "serving");
     readiness.last("ready");
     // Without a service manager there is nobody to tell.
@@ -101,7 +105,6 @@ async fn run(daemon: Daemon, mut listener: Listener, instance: Instance) {
     let (news_sender, mut news) = mpsc::channel(1);
     let mut watcher = listener.watch(news_sender.clone());
     let mut look = tokio::time::interval(LOOK);
-    tokio::spawn(drain_on_signal(daemon.clone()));
     tokio::spawn(drain_on_upgrade(daemon.clone()));
     loop {
         let looked_at = tokio::select! {
@@ -207,8 +210,7 @@ fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connection
     });
 }
 
-async fn drain_on_signal(daemon: Daemon) {
-    let Ok(termination) = process::termination() else { return };
+async fn drain_on_signal(daemon: Daemon, termination: impl Future<Output = ()>) {
     termination.await;
     tracing::info!("asked to end by a signal");
     daemon.drain();

@@ -188,10 +188,10 @@ fn cancelled_calls_hold_no_slot_and_are_never_answered() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
     stub::hold(&environment);
-    let mut shim = environment.shim();
-    let call = json!({ "name": "solution_evaluate", "arguments": task(&repository) });
+    let mut shim = stub::pinging(&environment);
     for _ in 0..50 {
-        let request = shim.send_request("tools/call", call.clone());
+        // In flight: it was pinged for.
+        let request = stub::begin(&mut shim, &repository);
         shim.notify("notifications/cancelled", json!({ "requestId": request, "reason": "the user pressed escape" }));
     }
     stub::wait_for_run(&environment, 1);
@@ -201,7 +201,7 @@ fn cancelled_calls_hold_no_slot_and_are_never_answered() {
     for number in 0..20 {
         shim.answer("ledger_add", json!({ "sessionId": "s", "type": "fact", "content": number.to_string() }));
     }
-    let last = shim.send_request("tools/call", call);
+    let last = stub::begin(&mut shim, &repository);
     stub::release(&environment);
     let answer = stub::evaluated(&mut shim, last);
     assert_eq!(answer["status"], "completed", "{answer}");
@@ -215,7 +215,7 @@ fn cancelled_calls_hold_no_slot_and_are_never_answered() {
 fn ten_megabytes_of_blockers_are_shown_in_part_and_kept_whole() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
-    for (count, length) in [(20_000, 500), (10, 1_000_000)] {
+    for (count, length) in [(20_000, 500), (10, 60_000)] {
         let blockers: Vec<_> = (0..count).map(|number| format!("{number} {}", "é".repeat(length / 2))).collect();
         environment.write("stub/payload", stub::core(false, &json!(blockers)).to_string());
         environment.write("stub/code", "1");
@@ -377,7 +377,12 @@ fn each_tool_changes_what_its_hints_say() {
     let mut bindings = Bindings::default();
     bindings.bind("repo", repository.text());
     let (mut called, mut changing, mut removing) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for call in calls["calls"].as_array().expect("a list") {
+    // The recorded ones support only what is supported already.
+    let more = json!([
+        { "tool": "hypothesis_record", "arguments": { "sessionId": "s", "text": "t" }, "keep": { "other": "/hypothesis/id" } },
+        { "tool": "hypothesis_support", "arguments": { "sessionId": "s", "hypothesisId": "<other>" } }
+    ]);
+    for call in calls["calls"].as_array().into_iter().chain(more.as_array()).flatten() {
         let tool = call["tool"].as_str().expect("a tool");
         let arguments = bindings.fill(&call["arguments"]);
         let before = stored(&environment);
