@@ -124,6 +124,7 @@ fn cpu_time(child: &Child) -> Duration {
 /// Report 59: cloudflare/mcp-server-cloudflare#487. After the end of its input an orphan used a whole processor.
 #[test]
 fn an_orphan_ends_at_the_end_of_its_input_and_uses_no_processor() {
+    type Input = Box<dyn Fn() -> Stdio>;
     let environment = TestEnvironment::new();
     let (pipe, writer) = std::io::pipe().expect("a pipe");
     drop(writer);
@@ -131,7 +132,7 @@ fn an_orphan_ends_at_the_end_of_its_input_and_uses_no_processor() {
     drop(peer);
     let file = environment.path("input");
     std::fs::write(&file, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").expect("a file");
-    let inputs: [(&str, Box<dyn Fn() -> Stdio>); 4] = [
+    let inputs: [(&str, Input); 4] = [
         ("/dev/null", Box::new(Stdio::null)),
         ("a pipe without writer", Box::new(move || pipe.try_clone().expect("a pipe").into())),
         ("a socket without peer", Box::new(move || OwnedFd::from(socket.try_clone().expect("a socket")).into())),
