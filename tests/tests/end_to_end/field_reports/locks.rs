@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use grounding_proto::exit;
 use grounding_tests::environment::shown;
 use grounding_tests::process::{processes_of, wait_exit};
 use grounding_tests::{TestEnvironment, binaries, wait_for};
@@ -90,7 +91,7 @@ fn of_twenty_daemons_started_at_once_one_serves_and_opens_the_ledger() {
         if word == "ready" {
             assert_eq!(child.id(), serving);
         } else {
-            assert_eq!(wait_exit(child).0.code(), Some(0), "{word}");
+            assert_eq!(wait_exit(child).0.code(), Some(i32::from(exit::BUSY)), "{word}");
         }
     }
 
