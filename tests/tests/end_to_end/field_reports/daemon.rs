@@ -166,7 +166,7 @@ fn a_start_that_is_blocked_slows_down_one_call_and_not_every_one() {
     times.sort_unstable();
     assert!(cost > Duration::from_secs(5), "the start was not blocked: {cost:?}");
     assert!(times[times.len() / 2] < Duration::from_millis(200), "{times:?}");
-    assert!(*times.last().expect("some calls") < Duration::from_secs(2), "one of them waited for a start: {times:?}");
+    assert!(*times.last().expect("some calls") < Duration::from_secs(5), "one of them waited for a start: {times:?}");
     for shim in &shims {
         assert!(shim.stderr().lines().count() <= 1, "{}", shim.stderr());
     }
