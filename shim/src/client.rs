@@ -24,7 +24,7 @@ use crate::context;
 use crate::error::{ClientError, PATIENCE, chain, look};
 use crate::launch;
 use crate::service;
-use crate::state::{FAILURE_MEMORY, State};
+use crate::state::{State, failure_memory};
 
 /// How long the daemon may take to answer what it answers at once unless it hangs.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ pub struct Client {
     start: StartPolicy,
     /// Idle connections, and when they were last used.
     idle: Mutex<Vec<(Instant, Connection)>>,
-    /// The last failed start, for when the note on disk can't be written.
+    /// The last failed start, and until when it is remembered, for when the note on disk can't be written.
     failure: Mutex<Option<(Instant, String)>>,
 }
 
@@ -299,8 +299,9 @@ impl Client {
         if let Some(text) = self.recent_failure(state) {
             return Err(ClientError::StartFailedBefore { text });
         }
+        let begun = Instant::now();
         if let Err(error) = launch::start(&self.environment, state).await {
-            self.remember_failure(state, &chain(&error));
+            self.remember_failure(state, &chain(&error), failure_memory(begun.elapsed()));
             return Err(error.into());
         }
         state.forget_failure();
@@ -319,13 +320,13 @@ impl Client {
 
     fn recent_failure(&self, state: &State) -> Option<String> {
         let own = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let own = own.filter(|(at, _)| at.elapsed() < FAILURE_MEMORY).map(|(_, text)| text);
+        let own = own.filter(|(until, _)| Instant::now() < *until).map(|(_, text)| text);
         state.recent_failure().or(own)
     }
 
-    fn remember_failure(&self, state: &State, text: &str) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), text.to_owned()));
-        state.remember_failure(text);
+    fn remember_failure(&self, state: &State, text: &str, memory: Duration) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now() + memory, text.to_owned()));
+        state.remember_failure(text, memory);
     }
 }
 

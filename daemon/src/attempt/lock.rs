@@ -36,7 +36,8 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct LockPlace {
     anchor: PathBuf,
     dir: PathBuf,
-    /// What becomes `dir` when the lock is taken; touched by the holder of the flock alone.
+    /// What becomes `dir` when the lock is taken, and what a stale `dir` becomes before it is removed; touched by the
+    /// holder of the flock alone.
     fresh: PathBuf,
     stale: Duration,
 }
@@ -167,7 +168,9 @@ impl LockPlace {
                 if round > 0 || !(ours_and_dead || old || unchanged_mtime_ms == Some(mtime_ms)) {
                     break;
                 }
-                self.remove_dir(&self.dir)?;
+                if !self.remove_stale(mtime_ms)? {
+                    break;
+                }
             }
             if lock.take()? {
                 return Ok(Acquired::Lock(lock));
@@ -224,10 +227,46 @@ impl LockPlace {
     }
 
     fn mtime_ms(&self) -> Result<Option<i64>, LockError> {
-        match fs::symlink_metadata(&self.dir) {
-            Ok(metadata) => Ok(Some(rounded_ms(&metadata))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StoreError::io("read", &self.dir)(error).into()),
+        mtime_ms_of(&self.dir)
+    }
+
+    /// Removes the directory that was judged by its modification time; returns false when another one stands there.
+    ///
+    /// Another program may find the same directory stale and put its own in that place after we looked. So it is taken
+    /// aside first: what is looked at again can't be replaced any more, and a live lock is put back.
+    fn remove_stale(&self, judged_mtime_ms: i64) -> Result<bool, LockError> {
+        // One who died between this and the removal left an empty directory there, which the renaming replaces.
+        match fs::rename(&self.dir, &self.fresh) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(StoreError::io("remove", &self.dir)(error).into()),
+        }
+        if mtime_ms_of(&self.fresh)? != Some(judged_mtime_ms) {
+            self.put_back()?;
+            return Ok(false);
+        }
+        match self.remove_dir(&self.fresh) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                self.put_back()?;
+                Err(match error {
+                    LockError::NotEmpty(_) => LockError::NotEmpty(self.dir.clone()),
+                    LockError::Store(_) => error,
+                })
+            }
+        }
+    }
+
+    /// Gives the directory that was taken aside its place again, unless somebody made another one meanwhile.
+    fn put_back(&self) -> Result<(), LockError> {
+        match rename_new(&self.fresh, &self.dir) {
+            Ok(()) => Ok(()),
+            // Its owner finds another one in its place, as after any takeover, and writes nothing.
+            Err(Errno::EXIST) => self.remove_dir(&self.fresh),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                fs::rename(&self.fresh, &self.dir).map_err(|error| StoreError::io("put back", &self.dir)(error).into())
+            }
+            Err(error) => Err(StoreError::io("put back", &self.dir)(error.into()).into()),
         }
     }
 
@@ -308,7 +347,7 @@ impl HeldLock {
             place.create_dir(&fresh)?;
         }
         let named = self.date(&fresh, now_ms(self.clock.as_ref())).map_err(LockError::from).and_then(|()| {
-            match rustix::fs::renameat_with(CWD, &fresh, CWD, &place.dir, RenameFlags::NOREPLACE) {
+            match rename_new(&fresh, &place.dir) {
                 Ok(()) => Ok(true),
                 Err(Errno::EXIST) => Ok(false),
                 // Not on this file system: the directory is made and then dated, and dying in between costs a stale time.
@@ -342,6 +381,19 @@ impl HeldLock {
             .map_err(|error| StoreError::io("date", dir)(error.into()))?;
         self.mtime_ms = next;
         Ok(())
+    }
+}
+
+/// Renames a directory to a name that nothing bears.
+fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
+    rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
+}
+
+fn mtime_ms_of(dir: &Path) -> Result<Option<i64>, LockError> {
+    match fs::symlink_metadata(dir) {
+        Ok(metadata) => Ok(Some(rounded_ms(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io("read", dir)(error).into()),
     }
 }
 

@@ -26,6 +26,10 @@ const MAX_READERS: u32 = 4;
 /// Rows that SQLite's thread hands over ahead of their reader: enough that neither waits for the other at each row.
 const ROW_BUFFER: usize = 200;
 
+/// Largest ledger that is read whole whenever it is opened, in bytes: a matter of a second. A larger one is read whole
+/// once, when another program made it.
+const MAX_CHECKED_BYTES: u64 = 256 * 1024 * 1024;
+
 /// How often opening is tried again while the database is locked.
 const OPEN_POLL: Duration = Duration::from_millis(10);
 
@@ -97,15 +101,22 @@ pub(super) async fn writer(path: &Path) -> Result<SqliteConnection, LedgerError>
     // Before anything is written: what is no ledger is left as it is.
     let lack = schema::examine(&mut connection, path).await?;
     let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut connection).await.map_err(&failed)?;
-    if mode != "wal" {
+    let is_small = fs::metadata(path).is_ok_and(|metadata| metadata.len() <= MAX_CHECKED_BYTES);
+    if is_small || mode != "wal" {
         check_pages(&mut connection, path).await?;
-        turn_on_log(&mut connection).await.map_err(&failed)?;
+    }
+    if mode != "wal" {
+        let mode = turn_on_log(&mut connection).await.map_err(&failed)?;
+        if mode != "wal" {
+            return Err(LedgerError::NoLog { path: path.to_owned(), mode });
+        }
     }
     schema::complete(&mut connection, lack, path).await?;
     Ok(connection)
 }
 
-/// Reads the whole of a database that another program made, once, before it is first written.
+/// Reads the whole of a database before it is written: a damaged page elsewhere would not keep entries from being added
+/// to a file that can't be read any more.
 async fn check_pages(connection: &mut SqliteConnection, path: &Path) -> Result<(), LedgerError> {
     let finding = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(connection).await;
     let finding: String = finding.map_err(LedgerError::of("open", path))?;
@@ -117,12 +128,13 @@ async fn check_pages(connection: &mut SqliteConnection, path: &Path) -> Result<(
     Ok(())
 }
 
-/// Turns on the write-ahead log, which the file then keeps.
-async fn turn_on_log(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+/// Turns on the write-ahead log, which the file then keeps. Returns the mode that the file has now: where the log is not
+/// possible, SQLite says so by leaving the old one.
+async fn turn_on_log(connection: &mut SqliteConnection) -> sqlx::Result<String> {
     let waiting_since = Instant::now();
     loop {
-        match sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
-            Ok(_) => return Ok(()),
+        match sqlx::query_scalar("PRAGMA journal_mode = WAL").fetch_one(&mut *connection).await {
+            Ok(mode) => return Ok(mode),
             // SQLite itself does not wait for this lock.
             Err(error) if Cause::of(&error) == Cause::Locked && waiting_since.elapsed() < BUSY_TIMEOUT => {
                 tokio::time::sleep(OPEN_POLL).await;
@@ -154,4 +166,18 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(BUSY_TIMEOUT)
         .row_buffer_size(ROW_BUFFER)
         .disable_statement_logging()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Field report: charmbracelet/crush#3461. The file system gives no shared memory, as this way of locking does.
+    #[tokio::test]
+    async fn a_log_that_is_not_possible_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(&directory.path().join("ledger.db")).create_if_missing(true);
+        let mut connection = options.vfs("unix-dotfile").connect().await.unwrap();
+        assert_eq!(turn_on_log(&mut connection).await.unwrap(), "delete");
+    }
 }

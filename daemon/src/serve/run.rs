@@ -91,6 +91,10 @@ async fn prepare(
         Some(handed) => Listener::adopt(handed, &socket)?,
         None => (Listener::bind(&socket)?, Vec::new()),
     };
+    // Heard from here on: whoever reads `ready` may send one, and an unheard one would leave the socket behind.
+    if let Ok(termination) = process::termination() {
+        tokio::spawn(drain_on_signal(daemon.clone(), termination));
+    }
     tracing::info!(version = api::health::VERSION, pid = std::process::id(), socket = %socket.display(), "serving");
     readiness.ready(&socket);
     Ok(run(daemon, listener, waiting, instance))
@@ -122,7 +126,6 @@ async fn run(daemon: Daemon, mut listener: Listener, waiting: Vec<UnixStream>, i
     let (news_sender, mut news) = mpsc::channel(1);
     let mut watcher = listener.watch(news_sender.clone());
     let mut look = tokio::time::interval(LOOK);
-    tokio::spawn(drain_on_signal(daemon.clone()));
     tokio::spawn(drain_on_upgrade(daemon.clone()));
     let pings = tokio::spawn(watchdog::run(daemon.clone()));
     loop {
@@ -228,8 +231,7 @@ fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connection
     });
 }
 
-async fn drain_on_signal(daemon: Daemon) {
-    let Ok(termination) = process::termination() else { return };
+async fn drain_on_signal(daemon: Daemon, termination: impl Future<Output = ()>) {
     termination.await;
     tracing::info!("asked to end by a signal");
     daemon.drain();

@@ -10,6 +10,7 @@ mod completions;
 mod crash;
 mod doctor;
 mod ledger_verbs;
+mod field_reports;
 mod lock_peers;
 mod logs;
 mod many_clients;
