@@ -5,14 +5,14 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use grounding_proto::text::printable_lines;
+use grounding_proto::text::{printable, printable_lines};
 
-/// Writes text to stdout.
+/// Writes text to stdout, without what would steer a terminal: JSON is to be made `printable_json` before.
 ///
 /// # Errors
 /// As writing gives them; `BrokenPipe` means that the reader has seen enough.
 pub fn data(text: &str) -> io::Result<()> {
-    bytes(text.as_bytes())
+    bytes(printable_lines(text).as_bytes())
 }
 
 /// Writes a line to stdout.
@@ -20,7 +20,7 @@ pub fn data(text: &str) -> io::Result<()> {
 /// # Errors
 /// As `data`.
 pub fn line(text: &str) -> io::Result<()> {
-    bytes(format!("{text}\n").as_bytes())
+    data(&format!("{text}\n"))
 }
 
 /// Writes bytes to stdout.
@@ -41,10 +41,10 @@ pub fn foreign(foreign: &[u8]) -> io::Result<()> {
     if io::stdout().is_terminal() { data(&printable_lines(&String::from_utf8_lossy(foreign))) } else { bytes(foreign) }
 }
 
-/// Writes a line to stderr; one that can't be written is nobody's loss.
+/// Writes lines to stderr, without what would steer a terminal; one that can't be written is nobody's loss.
 pub fn talk(text: &str) {
     // Nobody may read stderr any more.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }
 
 /// Shows a line of progress on a terminal, in place of the one before; an empty one clears it. Elsewhere: nothing.
@@ -52,6 +52,6 @@ pub fn progress(text: &str) {
     let mut stderr = io::stderr();
     if stderr.is_terminal() {
         // A terminal that is gone shows no progress.
-        let _ = write!(stderr, "\r\x1b[2K{text}").and_then(|()| stderr.flush());
+        let _ = write!(stderr, "\r\x1b[2K{}", printable(text)).and_then(|()| stderr.flush());
     }
 }

@@ -4,7 +4,7 @@
 //! never removes a lock or a socket.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 /// How long a failed start is remembered, so that calls do not each pay for it.
 pub const FAILURE_MEMORY: Duration = Duration::from_secs(5);
+
+/// Most that is read of the note of a failed start.
+const MAX_NOTE_BYTES: u64 = 64 * 1024;
 
 /// The paths a client needs below the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +148,7 @@ impl State {
     /// When the note can't be written.
     pub fn write_stopped(&self) -> Result<(), StateError> {
         let path = self.stopped_file();
-        let written = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let written = open_own(OpenOptions::new().create(true).truncate(false).write(true), &path);
         written.map(drop).map_err(|source| StateError::Io { action: "write", path, source })
     }
 
@@ -161,7 +164,10 @@ impl State {
     /// Returns the text of a start that failed within `FAILURE_MEMORY`.
     #[must_use]
     pub fn recent_failure(&self) -> Option<String> {
-        let note: FailedStart = serde_json::from_slice(&std::fs::read(self.failure_file()).ok()?).ok()?;
+        let mut text = Vec::new();
+        let note = open_own(OpenOptions::new().read(true), &self.failure_file()).ok()?;
+        note.take(MAX_NOTE_BYTES).read_to_end(&mut text).ok()?;
+        let note: FailedStart = serde_json::from_slice(&text).ok()?;
         let age = now_ms().checked_sub(note.at_ms)?;
         (u128::from(age) < FAILURE_MEMORY.as_millis()).then_some(note.text)
     }
@@ -196,13 +202,20 @@ impl State {
 }
 
 fn try_lock(path: PathBuf) -> Result<Option<File>, StateError> {
-    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let opened = open_own(OpenOptions::new().create(true).truncate(false).write(true), &path);
     let file = opened.map_err(|source| StateError::Io { action: "open", path: path.clone(), source })?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(std::fs::TryLockError::WouldBlock) => Ok(None),
         Err(std::fs::TryLockError::Error(source)) => Err(StateError::Io { action: "lock", path, source }),
     }
+}
+
+/// Opens or makes a file of ours, 0600: no symlink is followed, and a pipe in its place holds nobody up.
+fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file; remove it")) }
 }
 
 fn remove(path: &Path) -> io::Result<()> {

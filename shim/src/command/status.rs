@@ -3,6 +3,7 @@
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 use grounding_proto::ledger::{LedgerHealth, LedgerStatusAnswer};
+use grounding_proto::text::printable_json;
 use grounding_proto::wire::{Health, HealthAnswer, PROTOCOL};
 
 use super::failure::CommandError;
@@ -35,7 +36,7 @@ impl Status {
             other => other?,
         };
         if self.json {
-            output::line(&serde_json::to_string_pretty(&health).map_err(std::io::Error::other)?)?;
+            output::line(&printable_json(&serde_json::to_string_pretty(&health).map_err(std::io::Error::other)?))?;
         } else {
             output::data(&described(&health, &state))?;
         }
