@@ -7,12 +7,12 @@ use std::io::{self, IsTerminal, Write};
 
 use grounding_proto::text::{printable, printable_lines};
 
-/// Writes text to stdout, without what would steer a terminal: JSON is to be made `printable_json` before.
+/// Writes text to stdout; what of it is foreign was made printable before.
 ///
 /// # Errors
 /// As writing gives them; `BrokenPipe` means that the reader has seen enough.
 pub fn data(text: &str) -> io::Result<()> {
-    bytes(printable_lines(text).as_bytes())
+    bytes(text.as_bytes())
 }
 
 /// Writes a line to stdout.

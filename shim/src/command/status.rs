@@ -3,7 +3,7 @@
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 use grounding_proto::ledger::{LedgerHealth, LedgerStatusAnswer};
-use grounding_proto::text::printable_json;
+use grounding_proto::text::{printable, printable_json};
 use grounding_proto::wire::{Health, HealthAnswer, PROTOCOL};
 
 use super::failure::CommandError;
@@ -64,7 +64,7 @@ fn down(state: &State) -> HealthAnswer {
 
 fn described(health: &HealthAnswer, state: &State) -> String {
     let mut text = String::new();
-    let mut row = |name: &str, value: &str| text.push_str(&format!("{name:<10}{value}\n"));
+    let mut row = |name: &str, value: &str| text.push_str(&format!("{name:<10}{}\n", printable(value)));
     if health.status == Health::Down {
         row("daemon", if state.is_stopped() { "not running (stopped by `groundingctl stop`)" } else { "not running" });
     } else {

@@ -5,12 +5,13 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use grounding_tests::environment::shown;
 use grounding_tests::http::{Connection, block_on, context};
 use grounding_tests::{Repository, TestEnvironment, binaries, wait_for};
 use hyper::Method;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use crate::stub::{self, task};
@@ -68,6 +69,22 @@ fn links_planted_where_clients_and_daemon_keep_their_state_lead_nowhere() {
             }
             assert_untouched(&environment, &format!("{place} -> {target}, later"));
         }
+    }
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_of_state_holds_nobody_up() {
+    for name in ["start.lock", "stopped", "start-failed", "groundingd.lock", "log/groundingd.log"] {
+        let environment = TestEnvironment::new();
+        let path = environment.path(STATE).join(name);
+        stub::make_directory(path.parent().expect("a directory"));
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let since = Instant::now();
+        for verb in ["status", "start", "stop"] {
+            let output = environment.groundingctl(&[verb]);
+            assert!(output.status.code().is_some(), "{name}: {}", shown(&output));
+        }
+        assert!(since.elapsed() < Duration::from_secs(20), "{name}: {:?}", since.elapsed());
     }
 }
 
