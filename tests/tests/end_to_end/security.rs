@@ -430,20 +430,25 @@ fn no_verb_writes_what_a_terminal_obeys() {
 
 #[test]
 fn bytes_that_are_asked_for_are_made_inert_on_a_terminal_alone() {
-    let environment = stub::environment();
+    let mut environment = stub::environment();
+    let state = environment.path(&format!("s{HOSTILE}"));
+    environment.set("GROUNDING_STATE_DIR", state);
     let repository = environment.repository("repo");
     environment.write("stub/say", HOSTILE);
     let evaluated = environment.shim().answer("solution_evaluate", task(&repository));
     let attempt = stub::attempt_of(&evaluated);
-    let piped = environment.groundingctl(&["attempt", "log", &attempt]);
-    assert_eq!(piped.stdout, HOSTILE.as_bytes(), "{}", shown(&piped));
+    for arguments in [&["attempt", "log", &attempt][..], &["socket-path"]] {
+        let piped = environment.groundingctl(arguments);
+        let piped = String::from_utf8_lossy(&piped.stdout).into_owned();
+        assert!(piped.contains(HOSTILE), "{arguments:?}: {piped:?}");
 
-    let mut command = environment.command("python3");
-    let spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
-    command.args(["-c", spawn]).arg(binaries::groundingctl()).args(["attempt", "log", &attempt]).stdin(Stdio::null());
-    let terminal = command.output().expect("python3 is installed");
-    let text = String::from_utf8(terminal.stdout).expect("UTF-8").replace("\r\n", "\n");
-    assert!(text.contains("title") && !text.chars().any(is_active), "{text:?}");
+        let mut command = environment.command("python3");
+        let spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+        command.args(["-c", spawn]).arg(binaries::groundingctl()).args(arguments).stdin(Stdio::null());
+        let terminal = command.output().expect("python3 is installed");
+        let text = String::from_utf8(terminal.stdout).expect("UTF-8").replace("\r\n", "\n");
+        assert!(text.contains("title") && !text.chars().any(is_active), "{arguments:?}: {text:?}");
+    }
 }
 
 #[test]

@@ -77,9 +77,9 @@ fn a_shell_that_dies_of_sigterm_does_not_save_its_deaf_children() {
 
     std::fs::remove_file(environment.path("stub/compiler")).expect("written before");
     let mut shim = stub::hurried(&environment);
-    let running = shim.answer("solution_evaluate", task(&repository));
+    let _ = shim.answer("solution_evaluate", task(&repository));
     let compiler = pid(&environment, "compiler");
-    let attempt = attempt_of(&running);
+    let attempt = attempt_of(&shim.answer("solution_evaluate_status", json!({ "id": "task" })));
     let cancelled = environment.groundingctl(&["attempt", "cancel", &attempt]);
     assert!(cancelled.status.success(), "{cancelled:?}");
     assert_eq!(stub::settled(&mut shim, &attempt)["error"], "cancelled");
