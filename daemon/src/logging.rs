@@ -2,15 +2,16 @@
 //!
 //! Past its size the file becomes `groundingd.log.1` and a new one begins. Each start and each new file begins with a line
 //! that says which build writes and which protocol it speaks. Nothing that a client sends is logged but ids and paths,
-//! and those through `tracing`'s escaping.
+//! and an event is one line whatever they hold.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use grounding_proto::environment::{Environment, GROUNDING_LOG};
+use grounding_proto::text::printable;
 use grounding_proto::wire::PROTOCOL;
 use jiff::Timestamp;
 use tracing_subscriber::EnvFilter;
@@ -25,7 +26,7 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// # Errors
 /// When the file can't be made.
 pub fn start(path: &Path, environment: &Environment) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap_or(path))?;
+    store::ensure_own_dir(path.parent().unwrap_or(path)).map_err(io::Error::other)?;
     let log = Mutex::new(LogFile::begin(path, MAX_BYTES)?);
     let filter = environment.get(GROUNDING_LOG).and_then(|filter| filter.to_str()).unwrap_or("info");
     let subscriber = tracing_subscriber::fmt()
@@ -87,9 +88,11 @@ impl Write for LogFile {
         if self.written >= self.most {
             self.set_aside();
         }
-        let count = self.file.write(bytes)?;
-        self.written += count as u64;
-        Ok(count)
+        // The formatter writes an event at once, its newline last. Paths and causes are written as they are displayed.
+        let line = format!("{}\n", printable(String::from_utf8_lossy(bytes).trim_end_matches('\n')));
+        self.file.write_all(line.as_bytes())?;
+        self.written += line.len() as u64;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -6,12 +6,12 @@
 use std::io::{self, IsTerminal, Write};
 
 use grounding_proto::environment::Environment;
-use grounding_proto::text::{printable_json, printable_lines};
+use grounding_proto::text::{printable, printable_json, printable_lines};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
-/// Writes text to stdout.
+/// Writes text to stdout; what of it is foreign was made printable before.
 ///
 /// # Errors
 /// As writing gives them; `BrokenPipe` means that the reader has seen enough.
@@ -24,7 +24,7 @@ pub fn data(text: &str) -> io::Result<()> {
 /// # Errors
 /// As `data`.
 pub fn line(text: &str) -> io::Result<()> {
-    bytes(format!("{text}\n").as_bytes())
+    data(&format!("{text}\n"))
 }
 
 /// Writes a value to stdout as JSON that a terminal may show.
@@ -61,10 +61,10 @@ pub fn foreign(foreign: &[u8]) -> io::Result<()> {
     if io::stdout().is_terminal() { data(&printable_lines(&String::from_utf8_lossy(foreign))) } else { bytes(foreign) }
 }
 
-/// Writes a line to stderr; one that can't be written is nobody's loss.
+/// Writes lines to stderr, without what would steer a terminal; one that can't be written is nobody's loss.
 pub fn talk(text: &str) {
     // Nobody may read stderr any more.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }
 
 /// Shows a line of progress on a terminal, in place of the one before; an empty one clears it. Elsewhere: nothing.
@@ -72,7 +72,7 @@ pub fn progress(text: &str) {
     let mut stderr = io::stderr();
     if stderr.is_terminal() {
         // A terminal that is gone shows no progress.
-        let _ = write!(stderr, "\r\x1b[2K{text}").and_then(|()| stderr.flush());
+        let _ = write!(stderr, "\r\x1b[2K{}", printable(text)).and_then(|()| stderr.flush());
     }
 }
 

@@ -4,7 +4,7 @@
 //! never removes a lock or a socket.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,6 +23,8 @@ const FAILURE_MEMORY_FACTOR: u32 = 6;
 pub fn failure_memory(took: Duration) -> Duration {
     FAILURE_MEMORY.max(took * FAILURE_MEMORY_FACTOR)
 }
+/// Most that is read of the note of a failed start.
+const MAX_NOTE_BYTES: u64 = 64 * 1024;
 
 /// The paths a client needs below the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -185,7 +187,7 @@ impl State {
     /// When the note can't be written.
     pub fn write_stopped(&self) -> Result<(), StateError> {
         let path = self.stopped_file();
-        let written = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let written = open_own(OpenOptions::new().create(true).truncate(false).write(true), &path);
         written.map(drop).map_err(|source| StateError::io("write", path, source))
     }
 
@@ -201,7 +203,7 @@ impl State {
     /// Returns the text of a failed start that is still remembered.
     #[must_use]
     pub fn recent_failure(&self) -> Option<String> {
-        let note: FailedStart = serde_json::from_slice(&std::fs::read(self.failure_file()).ok()?).ok()?;
+        let note = self.failure_note()?;
         let now = now_ms();
         let until = note.until_ms.unwrap_or_else(|| note.at_ms.saturating_add(milliseconds(FAILURE_MEMORY)));
         // A note of the future was written by a clock that has been set back since: it would be remembered for ever.
@@ -211,8 +213,15 @@ impl State {
     /// Returns the last start if it failed, however long ago: its age in milliseconds and its text.
     #[must_use]
     pub fn last_failure(&self) -> Option<(u64, String)> {
-        let note: FailedStart = serde_json::from_slice(&std::fs::read(self.failure_file()).ok()?).ok()?;
+        let note = self.failure_note()?;
         Some((now_ms().saturating_sub(note.at_ms), note.text))
+    }
+
+    fn failure_note(&self) -> Option<FailedStart> {
+        let mut text = Vec::new();
+        let note = open_own(OpenOptions::new().read(true), &self.failure_file()).ok()?;
+        note.take(MAX_NOTE_BYTES).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
     }
 
     /// Remembers a failed start for other processes, for that long; one that can't be written is only paid for again.
@@ -247,13 +256,20 @@ impl State {
 }
 
 fn try_lock(path: PathBuf) -> Result<Option<File>, StateError> {
-    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let opened = open_own(OpenOptions::new().create(true).truncate(false).write(true), &path);
     let file = opened.map_err(|source| StateError::io("open", path.clone(), source))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(std::fs::TryLockError::WouldBlock) => Ok(None),
         Err(std::fs::TryLockError::Error(source)) => Err(StateError::Io { action: "lock", path, source }),
     }
+}
+
+/// Opens or makes a file of ours, 0600: no symlink is followed, and a pipe in its place holds nobody up.
+fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file; remove it")) }
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -25,7 +25,7 @@ const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 /// Most stderr that is kept, in bytes.
 const MAX_STDERR_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a pipe that outlives preflight is read at the most.
-const MAX_DRAIN: Duration = Duration::from_secs(30);
+const MAX_DRAIN: Duration = Duration::from_secs(10);
 
 /// What to run.
 #[derive(Debug)]

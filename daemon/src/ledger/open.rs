@@ -70,7 +70,11 @@ pub(super) fn prepare(path: &Path, place: Place) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("create", path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
+            let metadata = fs::symlink_metadata(path).map_err(StoreError::io("open", path))?;
+            if metadata.is_symlink() {
+                let problem = "is a symlink, which is not followed; name the file itself with EVIDENCE_LEDGER_DB";
+                return Err(StoreError::unusable(path, problem));
+            }
             if !metadata.is_file() {
                 return Err(StoreError::unusable(path, "is not a regular file, so it can't be the ledger"));
             }

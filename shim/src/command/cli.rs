@@ -65,9 +65,13 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            if error.use_stderr() {
+                output::talk(error.render().to_string().trim_end());
+                return ExitCode::from(exit::USAGE);
+            }
             // Help that can't be printed is not worth an exit code: nobody reads.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+            return ExitCode::from(exit::OK);
         }
     };
     let environment = Environment::of_process();

@@ -27,6 +27,7 @@ mod restart;
 mod service;
 mod setup;
 mod session_verbs;
+mod security;
 mod socket;
 mod socket_activation;
 mod solution;
