@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use grounding_tests::http::{Connection, context};
 use grounding_tests::process::proportional_memory;
 use grounding_tests::{Pipes, TestEnvironment};
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::runtime::Runtime;

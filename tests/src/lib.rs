@@ -13,14 +13,14 @@ pub mod pipes;
 pub mod process;
 pub mod repository;
 pub mod shim;
-pub mod user_manager;
 pub mod terminal;
+pub mod user_manager;
 pub mod wait;
 
 pub use environment::TestEnvironment;
 pub use pipes::Pipes;
 pub use repository::Repository;
 pub use shim::{Shim, ToolResult};
-pub use user_manager::UserManager;
 pub use terminal::Terminal;
+pub use user_manager::UserManager;
 pub use wait::wait_for;

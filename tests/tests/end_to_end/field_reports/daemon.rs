@@ -85,7 +85,7 @@ impl Sandbox {
     }
 }
 
-/// Report 12: gastownhall/beads#1580. A sandbox forbids writing outside the project, so that no daemon can start.
+/// gastownhall/beads#1580. A sandbox forbids writing outside the project, so that no daemon can start.
 #[test]
 fn a_sandbox_that_forbids_writing_at_home_gets_an_answered_handshake_and_one_clear_error() {
     let environment = TestEnvironment::new();
@@ -139,7 +139,7 @@ fn a_sandbox_that_forbids_writing_at_home_gets_an_answered_handshake_and_one_cle
     });
 }
 
-/// Report 14: gastownhall/beads#1344 and #1352. Every command paid for a start that could not succeed.
+/// gastownhall/beads#1344 and #1352. Every command paid for a start that could not succeed.
 #[test]
 fn a_start_that_is_blocked_slows_down_one_call_and_not_every_one() {
     let environment = TestEnvironment::new();
@@ -178,8 +178,8 @@ fn a_start_that_is_blocked_slows_down_one_call_and_not_every_one() {
     shims[0].answer("ledger_status", json!({}));
 }
 
-/// Report 17: themotionmachine/OmniFocus-MCP#99 and PR#102. After an upgrade the old daemon served for ever, because
-/// only one without clients was replaced. Report 19: 1jehuang/jcode#291, the binary was swapped and the old one stayed.
+/// themotionmachine/OmniFocus-MCP#99 and PR#102. After an upgrade the old daemon served for ever, because
+/// only one without clients was replaced. 1jehuang/jcode#291, the binary was swapped and the old one stayed.
 #[test]
 fn an_upgraded_daemon_replaces_the_old_one_although_a_client_stays_connected() {
     let environment = TestEnvironment::new();
@@ -286,7 +286,7 @@ fn answer_requests(stream: &UnixStream, noted: &Mutex<Vec<String>>, said: &Value
     }
 }
 
-/// Report 17 again: a client of the new build and a daemon of the old one without a common protocol.
+/// a client of the new build and a daemon of the old one without a common protocol.
 #[test]
 fn a_daemon_without_a_common_protocol_is_refused_by_build_and_never_asked() {
     let environment = TestEnvironment::new();
@@ -303,7 +303,7 @@ fn a_daemon_without_a_common_protocol_is_refused_by_build_and_never_asked() {
     assert_eq!(environment.daemons(), Vec::<u32>::new());
 }
 
-/// Report 18: anomalyco/opencode PR#35455. An older client killed the newer daemon, and 366 daemons started in 23 minutes.
+/// anomalyco/opencode PR#35455. An older client killed the newer daemon, and 366 daemons started in 23 minutes.
 #[test]
 fn an_older_client_never_stops_a_newer_daemon_and_starts_none_beside_it() {
     let environment = TestEnvironment::new();
@@ -349,7 +349,7 @@ fn inode(environment: &TestEnvironment) -> u64 {
     fs::symlink_metadata(environment.socket()).expect("the socket is there").ino()
 }
 
-/// Report 20: propensive/soundness PR#1318 and ohdearquant/khive#645. A daemon that ended removed its successor's socket.
+/// propensive/soundness PR#1318 and ohdearquant/khive#645. A daemon that ended removed its successor's socket.
 #[test]
 fn a_daemon_that_ends_slowly_leaves_its_successors_socket() {
     let environment = TestEnvironment::new();
@@ -407,7 +407,7 @@ fn a_daemon_whose_lock_was_removed_ends_and_leaves_its_successors_socket() {
     }
 }
 
-/// Report 35: Giammarco-Ferranti/deja#106. `bind: invalid argument`, which nobody saw, because the start went to /dev/null.
+/// Giammarco-Ferranti/deja#106. `bind: invalid argument`, which nobody saw, because the start went to /dev/null.
 #[test]
 fn a_socket_that_can_not_be_bound_is_told_to_whoever_started_it() {
     let environment = TestEnvironment::new();

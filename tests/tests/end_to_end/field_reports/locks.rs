@@ -21,7 +21,7 @@ fn signal_all(environment: &TestEnvironment, signal: Signal) {
     }
 }
 
-/// Report 1: earendil-works/pi#1322. Heartbeats freeze in sleep; on wake the holder found its lock compromised and died.
+/// earendil-works/pi#1322. Heartbeats freeze in sleep; on wake the holder found its lock compromised and died.
 #[test]
 fn a_daemon_that_slept_ends_its_attempt_in_one_outcome() {
     let mut environment = stub::environment();
@@ -48,7 +48,7 @@ fn a_daemon_that_slept_ends_its_attempt_in_one_outcome() {
     assert_eq!(environment.daemons(), [daemon]);
 }
 
-/// Report 7: ipfs/js-ipfs-repo#182. After a crash a restart was refused until the stale time was over.
+/// ipfs/js-ipfs-repo#182. After a crash a restart was refused until the stale time was over.
 #[test]
 fn a_killed_daemon_starts_again_at_once_and_not_after_a_stale_time() {
     let environment = TestEnvironment::new();
@@ -69,7 +69,7 @@ fn a_killed_daemon_starts_again_at_once_and_not_after_a_stale_time() {
     assert!(*fastest < Duration::from_secs(1), "{starts:?}");
 }
 
-/// Report 9: Signet-AI/signetai#1076. "database is locked", and the cause was two daemons.
+/// Signet-AI/signetai#1076. "database is locked", and the cause was two daemons.
 #[test]
 fn of_twenty_daemons_started_at_once_one_serves_and_opens_the_ledger() {
     let environment = TestEnvironment::new();

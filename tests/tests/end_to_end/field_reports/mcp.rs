@@ -28,8 +28,8 @@ fn modern(version: &str) -> Value {
     })
 }
 
-/// Report 54: oraios/serena#1776. A host sends `server/discover` before `initialize`, and servers that can't read it look
-/// dead. Report 56: anthropics/claude-code#96183, it sends `initialize` all the same afterwards.
+/// oraios/serena#1776. A host sends `server/discover` before `initialize`, and servers that can't read it look
+/// dead. anthropics/claude-code#96183, it sends `initialize` all the same afterwards.
 #[test]
 fn discover_and_then_initialize_work_on_one_pipe() {
     for discover in [json!({ "_meta": modern("2026-07-28") }), json!({}), Value::Null] {
@@ -49,7 +49,7 @@ fn discover_and_then_initialize_work_on_one_pipe() {
     }
 }
 
-/// Report 56: anthropics/claude-code#91099. Some hosts never probe, and some never initialize.
+/// anthropics/claude-code#91099. Some hosts never probe, and some never initialize.
 #[test]
 fn no_opening_at_all_works_and_each_request_has_the_version_it_names() {
     let environment = TestEnvironment::new();
@@ -77,7 +77,7 @@ fn no_opening_at_all_works_and_each_request_has_the_version_it_names() {
     assert_eq!(new["result"]["resultType"], "complete", "{new}");
 }
 
-/// Report 55: github/copilot-cli#4809. A server ended at a message it did not expect before `initialize`.
+/// github/copilot-cli#4809. A server ended at a message it did not expect before `initialize`.
 #[test]
 fn a_method_that_nobody_knows_is_not_found_before_and_after_the_opening_and_ends_nothing() {
     const METHODS: [&str; 9] = [
@@ -121,7 +121,7 @@ fn cpu_time(child: &Child) -> Duration {
     })
 }
 
-/// Report 59: cloudflare/mcp-server-cloudflare#487. After the end of its input an orphan used a whole processor.
+/// cloudflare/mcp-server-cloudflare#487. After the end of its input an orphan used a whole processor.
 #[test]
 fn an_orphan_ends_at_the_end_of_its_input_and_uses_no_processor() {
     type Input = Box<dyn Fn() -> Stdio>;
@@ -154,7 +154,7 @@ fn an_orphan_ends_at_the_end_of_its_input_and_uses_no_processor() {
     }
 }
 
-/// Report 62: anthropics/claude-code#73955 and #58687. The client gives up at 60 s, and what comes later is thrown away.
+/// anthropics/claude-code#73955 and #58687. The client gives up at 60 s, and what comes later is thrown away.
 #[test]
 fn a_run_of_many_minutes_answers_with_a_handle_before_the_client_gives_up() {
     let environment = stub::environment();
@@ -183,7 +183,7 @@ fn a_run_of_many_minutes_answers_with_a_handle_before_the_client_gives_up() {
     assert_eq!(gate["allowed"], true, "{gate}");
 }
 
-/// Report 66: openai/codex#20925. A cancel stopped the work, the request stayed open, and the client hung.
+/// openai/codex#20925. A cancel stopped the work, the request stayed open, and the client hung.
 #[test]
 fn cancelled_calls_hold_no_slot_and_are_never_answered() {
     let environment = stub::environment();
@@ -211,7 +211,7 @@ fn cancelled_calls_hold_no_slot_and_are_never_answered() {
     shim.answer("ledger_status", json!({}));
 }
 
-/// Report 68: daintreehq/daintree#11526. A result of 31 MB, sent twice.
+/// daintreehq/daintree#11526. A result of 31 MB, sent twice.
 #[test]
 fn ten_megabytes_of_blockers_are_shown_in_part_and_kept_whole() {
     let environment = stub::environment();
@@ -248,7 +248,7 @@ fn ten_megabytes_of_blockers_are_shown_in_part_and_kept_whole() {
     }
 }
 
-/// Report 71: elastic/kibana#268715. Pretty-printed JSON breaks a protocol of one message a line.
+/// elastic/kibana#268715. Pretty-printed JSON breaks a protocol of one message a line.
 #[test]
 fn a_frame_is_one_line_whatever_it_carries() {
     const ODD: &str = "a\nb\r\nc\rd\u{85}e\u{2028}f\u{2029}g\u{0}h\u{b}i\tj";
@@ -282,7 +282,7 @@ fn a_frame_is_one_line_whatever_it_carries() {
     assert_eq!(shim.read_line(Duration::from_millis(100)), None, "what nobody asked for");
 }
 
-/// Report 72: modelcontextprotocol/servers#2792. Models send numbers as strings.
+/// modelcontextprotocol/servers#2792. Models send numbers as strings.
 #[test]
 fn numbers_and_booleans_as_strings_are_taken_and_others_are_refused_by_name() {
     let environment = stub::environment();
@@ -363,7 +363,7 @@ async fn rows(ledger: &Path) -> Vec<(String, Vec<u8>)> {
     rows.into_iter().map(row).collect()
 }
 
-/// Report 74: modelcontextprotocol/servers#4721. Hints that were not true.
+/// modelcontextprotocol/servers#4721. Hints that were not true.
 #[test]
 fn each_tool_changes_what_its_hints_say() {
     let mut environment = TestEnvironment::new();
@@ -416,7 +416,7 @@ fn each_tool_changes_what_its_hints_say() {
     assert_eq!(removing, with("destructiveHint", true));
 }
 
-/// Report 75: modelcontextprotocol/servers#64 and bun913/mcp-testrail#136. A host that was started from a dock has a bare
+/// modelcontextprotocol/servers#64 and bun913/mcp-testrail#136. A host that was started from a dock has a bare
 /// PATH, and the tools are not on it.
 #[test]
 fn tools_that_are_not_on_the_hosts_path_are_not_evaluated_and_nothing_is_ready() {

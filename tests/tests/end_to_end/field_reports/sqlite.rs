@@ -17,7 +17,7 @@ print('locked', flush=True)
 sys.stdin.read()
 ";
 
-/// Report 38: charmbracelet/crush#3461. "locking protocol (15)" with the home on a network file system, and no start.
+/// charmbracelet/crush#3461. "locking protocol (15)" with the home on a network file system, and no start.
 #[test]
 fn locks_that_do_not_work_are_told_with_where_to_put_the_ledger() {
     let environment = TestEnvironment::new();
@@ -47,7 +47,7 @@ fn locks_that_do_not_work_are_told_with_where_to_put_the_ledger() {
     assert_eq!(entries.iter().map(|entry| &entry["content"]).collect::<Vec<_>>(), ["before", "after"], "{summary}");
 }
 
-/// Report 43: thedotmack/claude-mem#3179. Writes failed all session long, and the only symptom was waiting.
+/// thedotmack/claude-mem#3179. Writes failed all session long, and the only symptom was waiting.
 #[test]
 fn a_malformed_ledger_fails_every_call_at_once_by_name_and_with_the_remedy() {
     const PAGE: usize = 4096;
