@@ -38,6 +38,8 @@ const LOOK: Duration = Duration::from_secs(2);
 pub async fn serve(environment: Environment) -> ExitCode {
     // A session of its own: a terminal's signals are not for the daemon. It fails only when it has one already.
     let _ = rustix::process::setsid();
+    // Without it a size limit ends the daemon instead of failing a write.
+    let _ = process::survive_file_size_limit();
     let readiness = Readiness;
     match prepare(environment, &readiness).await {
         Ok(end) => {

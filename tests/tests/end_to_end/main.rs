@@ -6,10 +6,18 @@ mod attempts;
 mod auto_start;
 mod battery;
 mod crash;
+#[cfg(feature = "test-points")]
+mod crash_matrix;
+#[cfg(feature = "test-points")]
+mod faults;
+mod kill_rounds;
+mod ledger_faults;
 mod lock_peers;
 mod many_clients;
 mod markers;
 mod original_files;
+#[cfg(feature = "test-points")]
+mod points;
 mod preflight_runs;
 mod progress;
 mod raw_lines;
