@@ -7,13 +7,21 @@ mod auto_start;
 mod battery;
 mod client_storm;
 mod crash;
+#[cfg(feature = "test-points")]
+mod crash_matrix;
+#[cfg(feature = "test-points")]
+mod faults;
 mod field_reports;
+mod kill_rounds;
+mod ledger_faults;
 mod lock_peers;
 mod many_clients;
 mod markers;
 mod odd_homes;
 mod original_files;
 mod other_user;
+#[cfg(feature = "test-points")]
+mod points;
 mod preflight_runs;
 mod progress;
 mod raw_lines;
