@@ -129,6 +129,16 @@ pub fn termination() -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
+/// From now on a write past the file size limit is an error to this process (EFBIG), not its end. Children are not affected.
+///
+/// # Errors
+/// When the signal can't be heard.
+pub fn survive_file_size_limit() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Once heard it is heard for good: the runtime never gives a signal back.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
+}
+
 /// What a short, quiet program printed.
 #[derive(Debug)]
 pub struct Output {

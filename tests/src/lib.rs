@@ -9,6 +9,7 @@ pub mod binaries;
 pub mod contract;
 pub mod environment;
 pub mod http;
+pub mod kill_rounds;
 pub mod pipes;
 pub mod process;
 pub mod repository;

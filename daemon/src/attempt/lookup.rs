@@ -15,9 +15,9 @@ use jiff::Timestamp;
 
 use super::answer;
 use super::lock::{Acquired, HeldBy, Holder, HolderKind, LockError};
-use super::log::{Attempt, Log, reconcile};
+use super::log::{Attempt, Log, Terminal, reconcile};
 use super::place::Place;
-use super::result;
+use super::result::{self, AttemptResult};
 use super::table::{Attempts, Live};
 use crate::clock::iso;
 use crate::error::describe;
@@ -157,8 +157,8 @@ pub fn result(attempts: &Attempts, request: &LookupRequest) -> Result<SolutionRe
         ..found
     };
     if latest
-        && terminal.is_some()
-        && let Some(stored) = result::read(&request.verdict_dir, &attempt.attempt_id)?.filter(|it| it.id == request.id)
+        && let Some(terminal) = terminal
+        && let Some(stored) = stored_result(request, &attempt.attempt_id, terminal)?
     {
         found.error = stored.error;
         found.verdict = Some(stored.verdict);
@@ -186,9 +186,10 @@ pub(super) async fn outcome(
     let looked = tokio::task::spawn_blocking(move || {
         let found = find_ended(&attempts, &request)?;
         let stored = match &found {
-            Found::Attempt(attempt, _) if attempt.terminal.is_some() && attempt.reconciled_at.is_none() => {
-                result::read(&request.verdict_dir, &attempt.attempt_id)?.filter(|stored| stored.id == request.id)
-            }
+            Found::Attempt(attempt, _) if attempt.reconciled_at.is_none() => match &attempt.terminal {
+                Some(terminal) => stored_result(&request, &attempt.attempt_id, terminal)?,
+                None => None,
+            },
             _ => None,
         };
         Ok::<_, LookupError>((found, stored))
@@ -217,6 +218,17 @@ pub(super) async fn outcome(
         Ok(Err(error)) => with_attempt(answer::failed(&live.id, describe(&error))),
         Err(error) => with_attempt(answer::failed(&live.id, describe(&error))),
     }
+}
+
+/// Returns the full result of an attempt that has ended. One that says otherwise than the terminal record is none: its
+/// writing failed after it stood, and the attempt with it.
+fn stored_result(
+    request: &LookupRequest,
+    attempt_id: &str,
+    terminal: &Terminal,
+) -> Result<Option<AttemptResult>, StoreError> {
+    let stored = result::read(&request.verdict_dir, attempt_id)?;
+    Ok(stored.filter(|stored| stored.id == request.id && stored.status == terminal.status))
 }
 
 /// Lists the attempts of a verdict directory, newest first; a log that can't be read is passed over.

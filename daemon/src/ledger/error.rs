@@ -81,6 +81,15 @@ pub enum LedgerError {
         /// What SQLite said.
         source: Arc<sqlx::Error>,
     },
+    /// The database, or what SQLite keeps beside it, was replaced while an entry was written.
+    #[error(
+        "the ledger {} or its -wal or -shm file was replaced or removed while the entry was written: whether it is in the ledger is not known; look with ledger_summary before you add it again",
+        path.display()
+    )]
+    Replaced {
+        /// The database file.
+        path: PathBuf,
+    },
     /// The writer of the ledger ended before it answered.
     #[error("the ledger {} was closed before the entry was written; try again", path.display())]
     Closed {

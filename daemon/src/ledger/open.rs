@@ -6,7 +6,7 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 
 use super::error::Cause;
 use super::{LedgerError, schema};
+use crate::points;
 use crate::store::{self, StoreError};
 
 /// How long a locked database is waited for.
@@ -33,15 +34,44 @@ const MAX_CHECKED_BYTES: u64 = 256 * 1024 * 1024;
 /// How often opening is tried again while the database is locked.
 const OPEN_POLL: Duration = Duration::from_millis(10);
 
-/// Which file a path names: device and inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileIdentity(u64, u64);
+/// The files of an open ledger: the database, and the log and its index that SQLite keeps beside it while it is open. What
+/// is written after one of them was replaced or removed is in files that no other program finds.
+#[derive(Debug, Clone)]
+pub(super) struct Files([(PathBuf, Option<Identity>); 3]);
 
-impl FileIdentity {
-    /// Returns the identity of the file at a path, or nothing when there is none.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().map(|metadata| Self(metadata.dev(), metadata.ino()))
+/// Device and inode.
+type Identity = (u64, u64);
+
+impl Files {
+    /// Notes which files a path names now.
+    ///
+    /// # Errors
+    /// When there is no database.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        // Beside a database that a symlink stands for, SQLite's files are beside the target.
+        let real = fs::canonicalize(path)?;
+        let beside = |suffix: &str| {
+            let mut name = real.clone().into_os_string();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        let noted = |path: PathBuf| (path.clone(), identity(&path));
+        Ok(Self([noted(path.to_owned()), noted(beside("-wal")), noted(beside("-shm"))]))
     }
+
+    /// Returns whether the database is still the one that was noted.
+    pub(super) fn same_database(&self, other: &Self) -> bool {
+        self.0[0] == other.0[0]
+    }
+
+    /// Returns whether each file is still the one that was noted.
+    pub(super) fn are_in_place(&self) -> bool {
+        self.0.iter().all(|(path, noted)| identity(path) == *noted)
+    }
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Whether the directory of a ledger is ours to tighten.
@@ -67,7 +97,9 @@ pub(super) fn prepare(path: &Path, place: Place) -> Result<(), StoreError> {
         tighten(dir, 0o700)?;
     }
     // Made before SQLite opens it, so that nobody can read it in between.
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    let created = points::touch("create", path)
+        .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
+    match created {
         Ok(_) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("create", path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let metadata = fs::symlink_metadata(path).map_err(StoreError::io("open", path))?;
@@ -116,6 +148,8 @@ pub(super) async fn writer(path: &Path) -> Result<SqliteConnection, LedgerError>
         }
     }
     schema::complete(&mut connection, lack, path).await?;
+    // The first read makes the log and its index, which then stay in their places until the connection is closed.
+    sqlx::query("SELECT 1 FROM sqlite_schema").fetch_all(&mut connection).await.map_err(&failed)?;
     Ok(connection)
 }
 
@@ -152,6 +186,7 @@ async fn turn_on_log(connection: &mut SqliteConnection) -> sqlx::Result<String> 
 pub(super) fn readers(path: &Path) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(MAX_READERS)
+        .acquire_timeout(2 * BUSY_TIMEOUT)
         .test_before_acquire(false)
         .idle_timeout(None)
         .max_lifetime(None)

@@ -46,6 +46,8 @@ pub fn serve(environment: Environment) -> impl Future<Output = ExitCode> {
 async fn serve_on(environment: Environment, handed: Result<Option<UnixListener>, ServeError>) -> ExitCode {
     // A session of its own: a terminal's signals are not for the daemon. It fails only when it has one already.
     let _ = rustix::process::setsid();
+    // Without it a size limit ends the daemon instead of failing a write.
+    let _ = process::survive_file_size_limit();
     let readiness = Readiness;
     let prepared = match handed {
         Ok(handed) => prepare(environment, handed, &readiness).await,

@@ -9,7 +9,13 @@ mod client_storm;
 mod completions;
 mod crash;
 mod doctor;
+#[cfg(feature = "test-points")]
+mod crash_matrix;
+#[cfg(feature = "test-points")]
+mod faults;
 mod field_reports;
+mod kill_rounds;
+mod ledger_faults;
 mod ledger_verbs;
 mod lock_peers;
 mod logs;
@@ -18,6 +24,8 @@ mod markers;
 mod odd_homes;
 mod original_files;
 mod other_user;
+#[cfg(feature = "test-points")]
+mod points;
 mod preflight_runs;
 mod progress;
 mod raw_lines;
