@@ -27,14 +27,12 @@ fn pid(environment: &TestEnvironment, name: &str) -> u32 {
 fn output_in_flight_at_the_exit_is_read_whole() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
-    // Five mebibytes, for two seconds after the exit, never silent for long.
+    // Six megabytes, a hundred bytes at a time, by one process that was left behind.
     let whole = evaluate(
         &environment,
         &repository,
-        "{ printf '{\"ready\":false,\"confidence\":1,\"blockers\":[\"late\"],\"pad\":\"'
-           for chunk in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-             sleep 0.1; head -c 262144 /dev/zero | tr '\\0' x
-           done; printf '\"}'; } & exit 1",
+        "{ printf '{\"ready\":false,\"confidence\":1,\"blockers\":[\"late\"],\"pad\":\"'; count=0
+           while [ $count -lt 60000 ]; do printf %0100d 0; count=$((count + 1)); done; printf '\"}'; } & exit 1",
     );
     assert_eq!((&whole["status"], &whole["verdict"]["blockers"]), (&json!("completed"), &json!(["late"])), "{whole}");
     // Silent for longer than is waited: what came is no answer.

@@ -170,10 +170,11 @@ fn document(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns what is written in capitals, a line each: a program's constants stand side by side.
-fn capitals(bytes: &[u8]) -> String {
-    let runs = bytes.split(|byte| !byte.is_ascii_uppercase() && *byte != b'_').filter(|run| run.len() > 8);
-    runs.map(|run| String::from_utf8_lossy(run) + "\n").collect()
+/// Returns what is written in capitals in a program, a line each: its constants stand side by side.
+fn capitals(environment: &TestEnvironment, program: &Path) -> String {
+    let mut command = environment.command("grep");
+    command.env("LC_ALL", "C").args(["--text", "--only-matching", "--extended-regexp", "[A-Z_]{9,}"]).arg(program);
+    String::from_utf8(command.output().expect("grep is installed").stdout).expect("capitals")
 }
 
 /// U40 of the original: its documents named a variable that no code read.
@@ -189,7 +190,8 @@ fn every_variable_in_the_documents_is_read_and_every_one_that_is_read_is_documen
     let documented: BTreeSet<_> = DOCUMENTS.iter().flat_map(|name| variables(&document(name))).collect();
     assert!(documented.len() > 12, "{documented:?}");
     let programs = [binaries::groundingd(), binaries::grounding_mcp(), binaries::groundingctl()];
-    let known: String = programs.iter().map(|path| capitals(&std::fs::read(path).expect("a program"))).collect();
+    let environment = TestEnvironment::new();
+    let known: String = programs.iter().map(|path| capitals(&environment, path)).collect();
     // Its own words are that it has no effect.
     for variable in documented.iter().filter(|name| *name != "GROUNDING_HYPOTHESIS_MAX_SESSIONS") {
         assert!(known.contains(variable.as_str()), "{variable} is documented and no program knows it");
