@@ -154,7 +154,6 @@ fn broken_places_are_each_named_and_none_hides_another() {
     let (code, report) = doctor(&environment);
     assert_eq!(code, Some(1));
     assert_check(&report, "ledger", "failure", &["ledger.db", ".recover"]);
-    assert_check(&report, "ledger-file", "warning", &["chmod 600"]);
     assert_check(&report, "sessions", "failure", &["is not a directory"]);
     assert_check(&report, "signing-key", "failure", &["symlink"]);
     assert_check(&report, "verdicts", "failure", &["SOLUTION_VERDICT_DIR", "absolute"]);
