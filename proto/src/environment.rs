@@ -54,6 +54,18 @@ pub const CLIENT_VARIABLES: &[&str] = &[
     GROUNDING_LOG,
 ];
 
+/// Variables by which a service manager speaks to the one process it started; no other process may answer them.
+pub const SERVICE_VARIABLES: &[&str] = &[
+    "FDSTORE",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_PIDFDID",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
 /// Longest socket path that every supported system can bind, in bytes.
 pub const MAX_SOCKET_PATH_BYTES: usize = 100;
 

@@ -17,6 +17,9 @@ use serde_json::Value;
 /// so that it is not forgotten.
 pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 1 };
 
+/// What the daemon's last status to a service manager begins with when it can't serve; the reason follows.
+pub const FAILED_STATUS: &str = "Failed: ";
+
 /// Largest request body the daemon reads, in bytes.
 pub const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 

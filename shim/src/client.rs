@@ -21,10 +21,13 @@ use crate::connection::{Answer, Call, Connection, ExchangeError};
 use crate::context;
 use crate::error::{ClientError, PATIENCE, chain, look};
 use crate::launch;
+use crate::service;
 use crate::state::{FAILURE_MEMORY, State};
 
 /// How long the daemon may take to answer what it answers at once unless it hangs.
 const PROMPT: Duration = Duration::from_secs(10);
+/// How long a daemon that was started is waited for before it is started again.
+const SETTLING: Duration = Duration::from_secs(1);
 /// Time between two looks while it waits.
 const PAUSE: Duration = Duration::from_millis(15);
 /// Idle connections that are kept, and for how long: a daemon that closes one just when a request is written on it would
@@ -243,7 +246,12 @@ impl Client {
         state.check_run_directory()?;
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match reach(&state).await? {
+            let reached = match reach(&state).await {
+                // A manager holds the socket while the daemon that will answer gets ready, or the one before it ends.
+                Err(ClientError::Silent { .. }) if service::is_changing(&self.environment).await => Reached::Draining,
+                reached => reached?,
+            };
+            match reached {
                 Reached::Ready(connection) => return Ok(connection),
                 Reached::Absent if self.start == StartPolicy::Never => {
                     return Err(ClientError::NotRunning { socket: state.socket().to_owned() });
@@ -284,9 +292,17 @@ impl Client {
             return Err(error.into());
         }
         state.forget_failure();
-        let reached = reach(state).await?;
+        // Not every manager waits for readiness, and one that saw nothing of a crash yet takes the daemon for alive.
+        let deadline = Instant::now() + SETTLING;
+        let ready = loop {
+            match reach(state).await? {
+                Reached::Ready(connection) => break Some(connection),
+                _ if Instant::now() >= deadline => break None,
+                _ => tokio::time::sleep(PAUSE).await,
+            }
+        };
         drop(lock);
-        Ok(if let Reached::Ready(connection) = reached { Some(connection) } else { None })
+        Ok(ready)
     }
 
     fn recent_failure(&self, state: &State) -> Option<String> {

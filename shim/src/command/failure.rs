@@ -9,6 +9,7 @@ use grounding_proto::wire::ErrorCode;
 use super::demo::DemoError;
 use crate::error::ClientError;
 use crate::process::ProgramNotFound;
+use crate::service::ServiceError;
 use crate::setup::error::SetupError;
 use crate::state::StateError;
 
@@ -21,6 +22,9 @@ pub enum CommandError {
     /// An executable is missing.
     #[error(transparent)]
     Program(#[from] ProgramNotFound),
+    /// The service manager did not do what it was asked.
+    #[error("the user's service manager failed")]
+    Service(#[from] ServiceError),
     /// Stdout can't be written.
     #[error("can't write to stdout")]
     Output(#[from] io::Error),

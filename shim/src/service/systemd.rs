@@ -105,7 +105,8 @@ impl Systemd {
     /// Returns whether a daemon of the manager would have the state directory of this environment.
     #[must_use]
     pub fn serves_the_same_state(&self, unit: &Unit) -> bool {
-        let moved = ["GROUNDING_STATE_DIR=", "HOME="].iter().any(|name| unit.variables.contains(name));
+        let mut own = unit.variables.split_whitespace().map(|word| word.trim_start_matches('"'));
+        let moved = own.any(|word| word.starts_with("GROUNDING_STATE_DIR=") || word.starts_with("HOME="));
         let theirs = self.given.state_dir();
         !moved && is_same_directory(theirs.ok().as_deref(), self.environment.state_dir().ok().as_deref())
     }
