@@ -1,8 +1,9 @@
 //! The clients of the grounding daemon: a library that reaches the daemon, and the two programs over it.
 //!
 //! Reading order: `client` makes one call and decides about retries, `error` says how it fails, `connection` speaks HTTP
-//! over the socket, `launch` starts the daemon, `service` asks the user's service manager, `state` knows the files beside the socket. `mcp` is the stdio server
-//! `grounding-mcp`, `command` is `groundingctl`. Nothing here stores anything of its own or knows what a tool does.
+//! over the socket, `launch` starts the daemon, `service` asks the user's service manager, `state` knows the files beside
+//! the socket. `mcp` is the stdio server `grounding-mcp`, `command` is `groundingctl`; `setup` does what two of its commands
+//! need, and `host` edits the files of hosts for it. Nothing here knows what a tool does.
 
 pub mod client;
 pub mod command;

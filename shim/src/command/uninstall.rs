@@ -8,6 +8,7 @@ use grounding_proto::exit;
 use super::failure::CommandError;
 use super::wait;
 use crate::output;
+use crate::setup::error::SetupError;
 use crate::setup::removal::{Fate, Removal, plan};
 use crate::setup::remove::remove;
 
@@ -49,10 +50,7 @@ impl Uninstall {
             return Ok(code(refused));
         }
         if fate == Fate::Deleted && removal.attempts > 0 {
-            return Err(CommandError::Usage(
-                "attempts are running, whose data is not deleted: wait for their end, or end them with `groundingctl attempt cancel`"
-                    .to_owned(),
-            ));
+            return Err(SetupError::AttemptsRun.into());
         }
         if is_asking && !is_confirmed()? {
             output::talk("Nothing was done.");

@@ -51,7 +51,8 @@ pub fn edit(text: &str, variables: &[&str], edit: Edit<'_>) -> Result<String, Ed
 
 fn parse(text: &str) -> Result<Document<&str>, EditError> {
     Document::parse(text).map_err(|error| {
-        let line = error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.matches('\n').count() + 1);
+        let line =
+            error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.matches('\n').count() + 1);
         EditError::Syntax { format: "TOML", why: format!("{} on line {line}", error.message().replace('\n', ", ")) }
     })
 }

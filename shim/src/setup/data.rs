@@ -81,7 +81,8 @@ pub fn present(environment: &Environment) -> Result<Vec<Data>, EnvironmentError>
         (Kind::Verdicts, path(roots.verdicts)),
         (Kind::PreflightLogs, Some(logs)),
     ];
-    let there = all.into_iter().filter_map(|(kind, path)| Some(Data { kind, path: path.filter(|path| path.exists())? }));
+    let there =
+        all.into_iter().filter_map(|(kind, path)| Some(Data { kind, path: path.filter(|path| path.exists())? }));
     Ok(there.collect())
 }
 
@@ -123,7 +124,8 @@ pub fn delete(data: &Data) -> Result<(), SetupError> {
         Kind::Verdicts => {
             delete_files(*kind, path)?;
             for entry in entries(path) {
-                let is_lock = entry.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".attempt-lock.lock"));
+                let is_lock =
+                    entry.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".attempt-lock.lock"));
                 if is_lock {
                     remove_empty_directory(&entry)?;
                 }
@@ -138,7 +140,9 @@ pub fn delete(data: &Data) -> Result<(), SetupError> {
     directory.map_or(Ok(()), remove_empty_directory)?;
     // `~/.grounding-mcp` has no other purpose than to hold two of them.
     match directory.and_then(Path::parent) {
-        Some(parent) if parent.file_name().is_some_and(|name| name == ".grounding-mcp") => remove_empty_directory(parent),
+        Some(parent) if parent.file_name().is_some_and(|name| name == ".grounding-mcp") => {
+            remove_empty_directory(parent)
+        }
         _ => Ok(()),
     }
 }

@@ -191,7 +191,10 @@ pub fn remove_file(path: &Path) -> Result<bool, SetupError> {
 pub fn remove_empty_directory(path: &Path) -> Result<(), SetupError> {
     match std::fs::remove_dir(path) {
         Err(error)
-            if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory) =>
+            if !matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory
+            ) =>
         {
             Err(SetupError::io("remove", path)(error))
         }

@@ -64,7 +64,8 @@ impl Installation {
         for name in PROGRAMS {
             let (from, to) = (source.join(name), directory.join(name));
             if !is_executable(&from) {
-                let problem = "is missing: the three programs are installed from one directory; build or unpack them all";
+                let problem =
+                    "is missing: the three programs are installed from one directory; build or unpack them all";
                 return Err(SetupError::File { path: from, problem });
             }
             if !is_current(&from, &to)? {
@@ -72,7 +73,8 @@ impl Installation {
             }
         }
         let resolved = directory.canonicalize().ok();
-        let is_reached = |known: &PathBuf| *known == directory || (resolved.is_some() && known.canonicalize().ok() == resolved);
+        let is_reached =
+            |known: &PathBuf| *known == directory || (resolved.is_some() && known.canonicalize().ok() == resolved);
         let reach = if on_path.iter().any(is_reached) { Reach::OnPath } else { Reach::OffPath };
         Ok(Self { directory, copies, reach })
     }

@@ -44,7 +44,9 @@ pub async fn plan(environment: &Environment, program: &Path) -> ServicePlan {
     };
     let file = manager.file();
     if !manager.serves_the_same_state(&unit) {
-        return ServicePlan::None("a service would use another state directory than GROUNDING_STATE_DIR names".to_owned());
+        return ServicePlan::None(
+            "a service would use another state directory than GROUNDING_STATE_DIR names".to_owned(),
+        );
     }
     if unit.enablement == Enablement::Masked {
         return ServicePlan::None(format!("{} is masked", file.display()));

@@ -21,6 +21,7 @@ mod recorded_runs;
 mod repositories;
 mod restart;
 mod session_verbs;
+mod setup;
 mod socket;
 mod solution;
 mod state_directory;
