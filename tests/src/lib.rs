@@ -13,10 +13,12 @@ pub mod process;
 pub mod repository;
 pub mod shim;
 pub mod terminal;
+pub mod user_manager;
 pub mod wait;
 
 pub use environment::TestEnvironment;
 pub use repository::Repository;
 pub use shim::{Shim, ToolResult};
 pub use terminal::Terminal;
+pub use user_manager::UserManager;
 pub use wait::wait_for;

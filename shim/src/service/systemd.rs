@@ -180,15 +180,15 @@ impl Systemd {
         if socket.enablement == Enablement::Enabled && socket.activity != Activity::Active {
             arguments.push(SOCKET);
         }
-        let Err(error) = self.ask(&arguments, PATIENCE).await else { return Ok(()) };
-        if self.unit().await?.result != "start-limit-hit" && self.socket_unit().await?.result == "success" {
-            return Err(error);
-        }
-        // Clients remember a failed start for a while; the manager's own limit is for daemons that crash by themselves.
-        self.ask(&["reset-failed", SERVICE], PROMPT).await?;
-        // It fails where there is no such unit.
-        let _ = self.ask(&["reset-failed", SOCKET], PROMPT).await;
+        self.forget_failures().await;
         self.ask(&arguments, PATIENCE).await.map(drop)
+    }
+
+    /// Has the manager forget how the units ended and how often they were started: its limit is for a daemon that crashes by
+    /// itself, not for starts that clients and people ask for.
+    pub async fn forget_failures(&self) {
+        // It fails for a unit that the manager has nothing to forget of.
+        let _ = self.ask(&["reset-failed", SERVICE, SOCKET], PROMPT).await;
     }
 
     /// Stops the unit that listens for the daemon, if there is one: the next connection would start the daemon.
@@ -235,7 +235,7 @@ impl Systemd {
     }
 
     async fn ask(&self, arguments: &[&str], limit: Duration) -> Result<String, ServiceError> {
-        let all = [&["--user", "--no-pager", "--no-ask-password", "--quiet"], arguments].concat();
+        let all = [&["--user", "--no-pager", "--no-ask-password"], arguments].concat();
         self.run(&self.systemctl, &all, limit).await
     }
 
