@@ -4,7 +4,7 @@
 //! are stored, and what is bounded when they are read, is the daemon's; no type here knows a database.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What an entry says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -169,11 +169,16 @@ pub struct LedgerStatusAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry_count: Option<u64>,
     /// The largest creation time as stored; null when the ledger is empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "null_is_present", skip_serializing_if = "Option::is_none")]
     pub last_write_at: Option<Option<String>>,
     /// What is wrong, with the file's path and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// Reads a key that is there, so that `null` stays apart from a key that is not.
+fn null_is_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 impl LedgerStatusAnswer {
@@ -262,4 +267,20 @@ pub enum LedgerCheckOutcome {
     Unfinished,
     /// It could not be looked at.
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_ledger_passes_on_that_nothing_was_written() {
+        for json in [
+            r#"{"status":"ok","dbPath":"/l","entryCount":0,"lastWriteAt":null}"#,
+            r#"{"status":"error","message":"m"}"#,
+        ] {
+            let answer: LedgerStatusAnswer = serde_json::from_str(json).expect("an answer");
+            assert_eq!(serde_json::to_string(&answer).expect("JSON"), json);
+        }
+    }
 }

@@ -34,6 +34,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Status(status::Status),
+    Doctor(doctor::Doctor),
     Start(start::Start),
     Stop(stop::Stop),
     Restart(restart::Restart),
@@ -50,7 +51,6 @@ enum Command {
     Completions(completions::Completions),
     Man(man::Man),
     Demo(demo::Demo),
-    Doctor(doctor::Doctor),
     Setup(setup::Setup),
     Uninstall(uninstall::Uninstall),
 }

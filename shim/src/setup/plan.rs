@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grounding_proto::environment::Environment;
+use grounding_proto::environment::{Environment, GROUNDING_STATE_DIR};
 
 use super::error::SetupError;
 use super::preflight;
@@ -99,6 +99,11 @@ pub async fn plan(environment: &Environment, wish: &Wish) -> Result<Plan, SetupE
     plan.plan_hosts(environment, wish)?;
     plan.plan_start(environment).await?;
     plan.notes.push(preflight::said(environment));
+    if environment.get(GROUNDING_STATE_DIR).is_some() {
+        plan.notes.push(format!(
+            "{GROUNDING_STATE_DIR} is set here: set it for your hosts, too, or they use another daemon."
+        ));
+    }
     Ok(plan)
 }
 
@@ -185,6 +190,10 @@ impl Plan {
                 } else {
                     format!("groundingd is running (pid {}).", version.pid)
                 });
+                if let Some(manager) = &self.service {
+                    let name = manager.name();
+                    self.notes.push(format!("{name} takes it over at the next start; `groundingctl restart` is one."));
+                }
             }
             Err(ClientError::NotRunning { .. }) if client.state()?.is_stopped() => {
                 self.notes.push("groundingd stays stopped until `groundingctl start`.".to_owned());

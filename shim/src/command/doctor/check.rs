@@ -51,11 +51,15 @@ impl Check {
 
 /// Looks at files where that may block, and says so when it does not come to an end.
 pub(super) async fn bounded(check: &str, look: impl FnOnce() -> Check + Send + 'static) -> Check {
-    match tokio::time::timeout(PATIENCE, tokio::task::spawn_blocking(look)).await {
+    bounded_by(PATIENCE, check, look).await
+}
+
+async fn bounded_by(limit: Duration, check: &str, look: impl FnOnce() -> Check + Send + 'static) -> Check {
+    match tokio::time::timeout(limit, tokio::task::spawn_blocking(look)).await {
         Ok(Ok(found)) => found,
         Ok(Err(error)) => Check::failure(check, format!("the look at it broke off: {error}"), "run doctor again"),
         Err(_) => {
-            let message = format!("the file system did not answer within {} s", PATIENCE.as_secs());
+            let message = format!("the file system did not answer within {} s", limit.as_secs());
             Check::failure(check, message, "look whether the server of a network file system is reachable")
         }
     }
@@ -65,10 +69,10 @@ pub(super) async fn bounded(check: &str, look: impl FnOnce() -> Check + Send + '
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_look_that_blocks_is_a_failure() {
         let (release, held) = std::sync::mpsc::channel::<()>();
-        let found = bounded("socket", move || {
+        let found = bounded_by(Duration::from_millis(50), "socket", move || {
             // Ends with the test.
             let _ = held.recv();
             Check::ok("socket", "")
