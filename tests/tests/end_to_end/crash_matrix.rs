@@ -251,7 +251,10 @@ impl Bench {
                 assert!(text.contains("not known") && text.contains("solution_evaluate_status"), "{at}: {text}");
             }
             (_, Look::Earlier | Look::Failed) => assert_eq!(answer["status"], "failed", "{at}: {answer}"),
-            (_, Look::Unknown) => assert_eq!(answer["status"], "unknown", "{at}: {answer}"),
+            // Failed, when the supervisor died before it told the daemon that the attempt began.
+            (_, Look::Unknown) => {
+                assert!(matches!(answer["status"].as_str(), Some("unknown" | "failed")), "{at}: {answer}");
+            }
             (_, Look::Completed) => assert_eq!(answer["verdict"]["confidence"], 0.9, "{at}: {answer}"),
         }
         assert_eq!(answer["verdict"].is_object(), answer["status"] == "completed", "{at}: {answer}");

@@ -22,6 +22,8 @@ use super::points::Points;
 use super::stub;
 
 const LEDGER: &str = ".evidence-ledger/ledger.db";
+/// What a test prints that needs a mount and gets none.
+const NO_MOUNTS: &str = "not run: this system lets no test mount a file system";
 /// How long a locked ledger is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 
@@ -111,10 +113,7 @@ fn shim_with_mounts(environment: &TestEnvironment, script: &str, directory: &Pat
         probe.args(["mount", "-t", "tmpfs", "none", "/mnt"]);
         probe.output().is_ok_and(|output| output.status.success())
     };
-    let Some(kind) = kinds.iter().find(works) else {
-        println!("not run: this system lets no test mount a file system");
-        return None;
-    };
+    let kind = kinds.iter().find(works)?;
     let mut shim = environment.command("unshare");
     let script = format!("{script} && exec \"$2\"");
     shim.args(*kind).args(["sh", "-c", &script, "sh"]).arg(directory).arg(binaries::grounding_mcp());
@@ -129,7 +128,7 @@ fn a_full_disk_is_said_and_costs_no_acknowledged_entry() {
     let directory = environment.path(".evidence-ledger");
     fs::create_dir(&directory).expect("created");
     let script = r#"mount -t tmpfs -o size=1m none "$1" && head -c 300000 /dev/zero > "$1/filler""#;
-    let Some(mut shim) = shim_with_mounts(&environment, script, &directory) else { return };
+    let Some(mut shim) = shim_with_mounts(&environment, script, &directory) else { return println!("{NO_MOUNTS}") };
     let content = |number: usize| format!("entry {number} {}", "x".repeat(10_000));
     let mut acknowledged = BTreeSet::new();
     let said = loop {
@@ -168,7 +167,7 @@ fn a_read_only_disk_is_said_and_the_ledger_left() {
     let before = fs::read(&path).expect("the ledger");
     let script = r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1""#;
     let directory = path.parent().expect("a directory").to_owned();
-    let Some(mut shim) = shim_with_mounts(&environment, script, &directory) else { return };
+    let Some(mut shim) = shim_with_mounts(&environment, script, &directory) else { return println!("{NO_MOUNTS}") };
     let said = refused(&environment, &mut shim, &path);
     assert!(said.contains("can be read and written"), "{said}");
     assert_eq!(fs::read(&path).expect("the ledger"), before);
@@ -194,7 +193,7 @@ fn a_file_size_limit_is_an_error_and_not_the_end_of_the_daemon() {
             let said = shim.refusal("grounding_start", json!({ "keyword": "monitor", "problem": "p" }));
             assert!(said.contains("File too large"), "{said}");
         }
-        prlimit(Some(pid), Resource::Fsize, unlimited.clone()).expect("unlimited");
+        prlimit(Some(pid), Resource::Fsize, unlimited).expect("unlimited");
         add(&mut shim, &format!("after {limit}"));
         assert_harmless(&environment, &mut shim);
     }
