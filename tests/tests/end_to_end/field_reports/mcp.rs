@@ -213,10 +213,10 @@ fn cancelled_calls_hold_no_slot_and_are_never_answered() {
 
 /// daintreehq/daintree#11526. A result of 31 MB, sent twice.
 #[test]
-fn ten_megabytes_of_blockers_are_shown_in_part_and_kept_whole() {
+fn megabytes_of_blockers_are_shown_in_part_and_kept_whole() {
     let environment = stub::environment();
     let repository = environment.repository("repo");
-    for (count, length) in [(20_000, 500), (10, 60_000)] {
+    for (count, length) in [(10_000, 500), (10, 60_000)] {
         let blockers: Vec<_> = (0..count).map(|number| format!("{number} {}", "é".repeat(length / 2))).collect();
         environment.write("stub/payload", stub::core(false, &json!(blockers)).to_string());
         environment.write("stub/code", "1");
