@@ -12,9 +12,11 @@ pub mod http;
 pub mod process;
 pub mod repository;
 pub mod shim;
+pub mod user_manager;
 pub mod wait;
 
 pub use environment::TestEnvironment;
 pub use repository::Repository;
 pub use shim::{Shim, ToolResult};
+pub use user_manager::UserManager;
 pub use wait::wait_for;
