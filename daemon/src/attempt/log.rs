@@ -3,7 +3,7 @@
 //! Shared with other programs that append to the same file. Lines that are no records are skipped, never repaired;
 //! compaction alone rewrites the file, and only by someone who holds the id's lock.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -151,13 +151,17 @@ impl Attempt {
         }
     }
 
-    /// Returns how the attempt ended; nothing while it runs or when that was never established.
+    /// Returns how the attempt ended; nothing while it runs or when that was never established, which only a tombstone
+    /// says in words.
     #[must_use]
     pub fn outcome_class(&self) -> Option<OutcomeClass> {
         match (&self.tombstone, &self.reconciled_at, &self.terminal) {
             (Some(tombstone), _, _) => Some(tombstone.outcome_class),
             (None, Some(_), _) => None,
-            (None, None, terminal) => terminal.as_ref().map(|terminal| terminal.outcome_class),
+            (None, None, terminal) => {
+                let class = terminal.as_ref().map(|terminal| terminal.outcome_class);
+                class.filter(|class| *class != OutcomeClass::Unknown)
+            }
         }
     }
 
@@ -192,11 +196,12 @@ impl Log {
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Self {
         let mut log = Self::default();
-        let mut positions = std::collections::HashMap::new();
+        // Ids that share the file may share the name of an attempt, too: what is said of one says nothing of the other.
+        let mut positions = HashMap::new();
         for line in bytes.split(|byte| *byte == b'\n') {
             if let Some((attempt_id, id, kind, record)) = parse_line(line) {
-                let position = *positions.entry(attempt_id.clone()).or_insert_with(|| {
-                    log.attempts.push(Attempt { attempt_id, id: id.clone(), ..Attempt::default() });
+                let position = *positions.entry((attempt_id.clone(), id.clone())).or_insert_with(|| {
+                    log.attempts.push(Attempt { attempt_id, id, ..Attempt::default() });
                     log.attempts.len() - 1
                 });
                 apply(&mut log.attempts[position], &kind, &record);
@@ -240,16 +245,19 @@ impl Log {
         self.of_id(id).filter(|attempt| attempt.status() == AttemptStatus::Running)
     }
 
-    /// Returns the names of settled attempts whose last record is older than `before`.
+    /// Returns the names of settled attempts whose last record is older than `before`; all that bear the name are.
     #[must_use]
     pub fn prunable(&self, before: Timestamp) -> HashSet<String> {
-        let old = |attempt: &&Attempt| {
+        let is_old = |attempt: &Attempt| {
             let time = attempt.last_updated_at().and_then(|time| time.parse::<Timestamp>().ok());
             attempt.tombstone.is_none()
                 && attempt.status() != AttemptStatus::Running
                 && time.is_some_and(|time| time < before)
         };
-        self.attempts.iter().filter(old).map(|attempt| attempt.attempt_id.clone()).collect()
+        let (old, young): (Vec<_>, Vec<_>) = self.attempts.iter().partition(|attempt| is_old(attempt));
+        let kept: HashSet<_> = young.iter().map(|attempt| attempt.attempt_id.as_str()).collect();
+        let names = old.iter().map(|attempt| attempt.attempt_id.as_str());
+        names.filter(|name| !kept.contains(name)).map(str::to_owned).collect()
     }
 }
 
@@ -322,8 +330,14 @@ fn blank(path: &Path, file: &mut File, appended: &[u8]) -> io::Result<()> {
 /// When the log can't be read or replaced; it then stands as it was.
 pub fn compact(path: &Path, prune: &HashSet<String>, now: Timestamp) -> Result<(), StoreError> {
     let bytes = store::read_file(path, MAX_LOG_BYTES)?.unwrap_or_default();
+    store::replace(path, compacted(&bytes, prune, now).as_bytes())
+}
+
+/// Returns the text of a log with tombstones for the settled attempts of these names, and without what is no record.
+#[must_use]
+pub fn compacted(bytes: &[u8], prune: &HashSet<String>, now: Timestamp) -> String {
     let mut compacted = String::new();
-    for attempt in Log::parse(&bytes).attempts.iter().filter(|attempt| prune.contains(&attempt.attempt_id)) {
+    for attempt in Log::parse(bytes).attempts.iter().filter(|attempt| prune.contains(&attempt.attempt_id)) {
         let tombstone = Record::Tombstone {
             attempt_id: attempt.attempt_id.clone(),
             id: attempt.id.clone(),
@@ -338,7 +352,7 @@ pub fn compact(path: &Path, prune: &HashSet<String>, now: Timestamp) -> Result<(
             compacted.push('\n');
         }
     }
-    store::replace(path, compacted.as_bytes())
+    compacted
 }
 
 /// Appends reconciled-unknown for every attempt of an id that still reads running. The caller holds the lock.
@@ -552,6 +566,31 @@ mod tests {
             let value: Value = serde_json::from_str(&line).unwrap();
             assert_eq!(value["errorTruncated"], true);
             assert!(value["error"].as_str().unwrap().ends_with(CUT));
+        }
+    }
+
+    #[test]
+    fn records_of_another_id_say_nothing_of_an_attempt() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        append(&path, &start("a", "2026-01-01T00:00:00.000Z")).unwrap();
+        let of_another = r#"{"kind":"terminal","attemptId":"a","id":"T","status":"completed","outcomeClass":"ready","terminalAt":"2026-01-01T00:00:01.000Z"}"#;
+        fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(of_another.as_bytes()).unwrap();
+        let log = Log::read(&path).unwrap();
+        assert_eq!(log.attempt("t", "a").unwrap().status(), AttemptStatus::Running);
+        assert_eq!(log.attempt("T", "a").unwrap().status(), AttemptStatus::Completed);
+        assert!(log.prunable("2026-01-02T00:00:00Z".parse().unwrap()).is_empty());
+    }
+
+    #[test]
+    fn a_class_that_is_none_is_not_answered() {
+        let class = |class: &str| {
+            let line = format!(r#"{{"kind":"terminal","attemptId":"a","id":"t","status":"failed","outcomeClass":{class}}}"#);
+            Log::parse(line.as_bytes()).attempts()[0].outcome_class()
+        };
+        assert_eq!(class(r#""error""#), Some(OutcomeClass::Error));
+        for none in [r#""unknown""#, r#""splendid""#, "1"] {
+            assert_eq!(class(none), None);
         }
     }
 

@@ -99,18 +99,20 @@ fn decide(request: GateRequest<'_>, tree: &Tree) -> (GateCode, String, Option<Ve
         Ok(verdict) => verdict,
         Err(error) => return (deny_code(&error), format!("{}.", sentence(&error)), None),
     };
-    let (code, reason) = judge(&verdict, tree);
+    let (code, reason) = judge(&verdict, &tree.head);
     (code, reason, Some(verdict))
 }
 
-fn judge(verdict: &Verdict, tree: &Tree) -> (GateCode, String) {
+/// Judges a verdict whose signature was verified against HEAD as it is now.
+#[must_use]
+pub fn judge(verdict: &Verdict, head: &Result<String, RepositoryError>) -> (GateCode, String) {
     if !verdict.ready || !verdict.blockers.is_empty() {
         return (
             GateCode::NotReady,
             format!("The verdict at {} is not ready: {}.", short(&verdict.head), listed(verdict)),
         );
     }
-    match &tree.head {
+    match head {
         Err(error) => (GateCode::HeadUnresolved, format!("HEAD can't be resolved: {}.", describe(error))),
         Ok(head) if *head != verdict.head => (
             GateCode::StaleHead,

@@ -1,0 +1,5 @@
+//! `grounding_properties::mcp` on inputs that a fuzzer invents.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| grounding_properties::mcp::check(input));
