@@ -35,7 +35,9 @@ pub fn check(input: &[u8]) {
     let asked = Asked::of(&input);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let answered = runtime.block_on(async {
-        tokio::time::timeout(PATIENCE, converse(server, &input, &asked)).await.expect("every request is answered in time")
+        tokio::time::timeout(PATIENCE, converse(server, &input, &asked))
+            .await
+            .expect("every request is answered in time")
     });
     runtime.shutdown_background();
     for (id, count) in &answered {

@@ -8,9 +8,9 @@ mod battery;
 mod client_storm;
 mod completions;
 mod crash;
-mod doctor;
 #[cfg(feature = "test-points")]
 mod crash_matrix;
+mod doctor;
 #[cfg(feature = "test-points")]
 mod faults;
 mod field_reports;
