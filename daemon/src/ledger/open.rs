@@ -102,11 +102,13 @@ pub(super) fn prepare(path: &Path, place: Place) -> Result<(), StoreError> {
     match created {
         Ok(_) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("create", path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let metadata = fs::symlink_metadata(path).map_err(StoreError::io("open", path))?;
-            if metadata.is_symlink() {
+            // Who chose a path may have put a link there; nobody chose the default one, so a link there was planted.
+            let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+            if is_link && place == Place::Default {
                 let problem = "is a symlink, which is not followed; name the file itself with EVIDENCE_LEDGER_DB";
                 return Err(StoreError::unusable(path, problem));
             }
+            let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
             if !metadata.is_file() {
                 return Err(StoreError::unusable(path, "is not a regular file, so it can't be the ledger"));
             }
