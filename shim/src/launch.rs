@@ -48,7 +48,7 @@ pub enum StartError {
         /// The daemon's log.
         log: PathBuf,
         /// What the manager was asked and how it failed.
-        source: ServiceError,
+        source: Box<ServiceError>,
     },
     /// It said why it can't serve.
     #[error("the daemon did not start: {0}")]
@@ -99,7 +99,7 @@ async fn start_unit(environment: &Environment, manager: &ServiceManager, state: 
         why,
         journal: manager.journal_command(),
         log: state.log_file(),
-        source,
+        source: Box::new(source),
     })
 }
 

@@ -93,7 +93,7 @@ pub struct Unit {
     pub activity: Activity,
     /// Its main process.
     pub main_pid: Option<u32>,
-    /// The manager's word for how it ended last: `success`, `exit-code`, `watchdog` and others.
+    /// The manager's word for how it ended last: `success`, `exit-code` with the code, `watchdog` and others.
     pub result: String,
     /// The last words of the daemon to the manager.
     pub status_text: Option<String>,

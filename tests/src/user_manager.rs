@@ -1,15 +1,17 @@
 //! A real `systemd --user` for one test: of the test's own home, with a runtime directory of its own.
 //!
 //! The manager insists on a system that was started by systemd, so it gets a mount namespace in which it looks like one; that
-//! takes root. Everything it starts is in reach of the test: the namespace hides `/run/systemd` and nothing else.
+//! takes root. One runs at a time: their control groups would have the same names, and one manager removes what another one
+//! just made. Everything it starts is in reach of the test: the namespace hides `/run/systemd` and nothing else.
 
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-use crate::environment::shown;
+use crate::environment::{not_run_here, shown};
 use crate::{TestEnvironment, binaries, process, wait_for};
 
 /// Where distributions put the program.
@@ -22,6 +24,8 @@ const BEGIN: &str = "mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/sys
 pub struct UserManager {
     child: Child,
     runtime: TempDir,
+    /// Held while the manager runs.
+    _turn: File,
 }
 
 impl UserManager {
@@ -35,17 +39,19 @@ impl UserManager {
         let program = match usable() {
             Ok(program) => program,
             Err(why) => {
-                eprintln!("COULD NOT BE RUN HERE: a test with a user's service manager: {why}");
+                not_run_here(&format!("a test with a user's service manager: {why}"));
                 return None;
             }
         };
+        let turn = OpenOptions::new().create(true).append(true).open("/tmp/grounding-tests-user-manager.lock");
+        let turn = turn.and_then(|file| file.lock().map(|()| file)).expect("a lock in /tmp");
         let runtime = tempfile::Builder::new().prefix("r").tempdir_in("/tmp").expect("a directory in /tmp");
         environment.set("XDG_RUNTIME_DIR", runtime.path());
         let mut command = environment.command("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c", BEGIN]).arg(program);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("unshare starts");
-        let manager = Self { child, runtime };
+        let manager = Self { child, runtime, _turn: turn };
         wait_for("the service manager to run", || {
             let output = manager.systemctl(environment, &["show", "--property=SystemState", "--value"]);
             let state = String::from_utf8_lossy(&output.stdout).trim().to_owned();

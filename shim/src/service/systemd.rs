@@ -30,7 +30,7 @@ const PROGRAM_LINE: &str = "ExecStart=%h/.local/bin/groundingd serve";
 const PROGRAM_DIRECTORIES: &str = "/usr/bin:/bin:/usr/local/bin";
 
 /// What is asked of a unit.
-const PROPERTIES: &str = "--property=Id,LoadState,ActiveState,UnitFileState,FragmentPath,ExecStart,MainPID,Result,\
+const PROPERTIES: &str = "--property=Id,LoadState,ActiveState,UnitFileState,FragmentPath,ExecStart,ExecMainStatus,MainPID,Result,\
                           StatusText,Environment,NeedDaemonReload";
 
 /// A manager that answered, of this user and this home directory.
@@ -176,12 +176,12 @@ impl Systemd {
     /// When it does not get ready.
     pub async fn start(&self) -> Result<(), ServiceError> {
         let socket = self.socket_unit().await?;
-        let mut arguments = vec!["start", SERVICE];
-        if socket.enablement == Enablement::Enabled && socket.activity != Activity::Active {
-            arguments.push(SOCKET);
-        }
         self.forget_failures().await;
-        self.ask(&arguments, PATIENCE).await.map(drop)
+        if socket.enablement == Enablement::Enabled && socket.activity != Activity::Active {
+            // First: it can't listen any more once the daemon does. One that can't be started is no reason to go without.
+            let _ = self.ask(&["start", SOCKET], PATIENCE).await;
+        }
+        self.ask(&["start", SERVICE], PATIENCE).await.map(drop)
     }
 
     /// Has the manager forget how the units ended and how often they were started: its limit is for a daemon that crashes by
@@ -330,7 +330,10 @@ fn parse_unit(shown: &str) -> Unit {
             _ => Activity::Inactive,
         },
         main_pid: value("MainPID").and_then(|pid| pid.parse().ok()).filter(|pid| *pid != 0),
-        result: value("Result").unwrap_or_default().to_owned(),
+        result: match (value("Result"), value("ExecMainStatus")) {
+            (Some("exit-code"), Some(code)) => format!("exit-code {code}"),
+            (result, _) => result.unwrap_or_default().to_owned(),
+        },
         status_text: value("StatusText").map(str::to_owned),
         variables: value("Environment").unwrap_or_default().to_owned(),
         freshness: if value("NeedDaemonReload") == Some("yes") { Freshness::Changed } else { Freshness::Current },

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use grounding_tests::environment::shown;
+use grounding_tests::environment::{not_run_here, shown};
 use grounding_tests::{TestEnvironment, binaries};
 use serde_json::{Value, json};
 
@@ -157,7 +157,7 @@ fn a_directory_for_temporary_files_that_is_not_there_or_can_not_be_written() {
     shim.answer("grounding_start", json!({ "keyword": "k", "problem": "p" }));
     environment.kill_daemon();
     if !rustix::process::geteuid().is_root() {
-        eprintln!("COULD NOT BE RUN HERE: /tmp can be made read-only by root alone");
+        not_run_here("/tmp can be made read-only by root alone");
         return;
     }
     environment.set("TMPDIR", "/tmp");

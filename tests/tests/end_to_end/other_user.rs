@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use grounding_tests::TestEnvironment;
+use grounding_tests::environment::not_run_here;
 use grounding_tests::wait::DEADLINE;
 use rustix::process::{Uid, geteuid};
 use serde_json::json;
@@ -34,7 +35,7 @@ fn ask_as(uid: u32, socket: &Path) -> Result<String, String> {
 #[test]
 fn another_user_is_not_served_even_where_files_let_it_in() {
     if !geteuid().is_root() {
-        eprintln!("COULD NOT BE RUN HERE: only root can become another user");
+        not_run_here("only root can become another user");
         return;
     }
     let environment = TestEnvironment::new();

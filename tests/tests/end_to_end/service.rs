@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use grounding_tests::environment::shown;
+use grounding_tests::environment::{not_run_here, shown};
 use grounding_tests::user_manager::unit_file;
 use grounding_tests::{TestEnvironment, UserManager, binaries, process, wait_for};
 use serde_json::json;
@@ -37,7 +37,7 @@ fn groundingctl(environment: &TestEnvironment, verb: &str) -> String {
 fn systemd_accepts_the_units() {
     let environment = TestEnvironment::new();
     let Ok(output) = environment.command("systemd-analyze").arg("--version").output() else {
-        eprintln!("COULD NOT BE RUN HERE: systemd-analyze is not installed");
+        not_run_here("systemd-analyze is not installed");
         return;
     };
     assert!(output.status.success(), "{}", shown(&output));

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use grounding_tests::environment::not_run_here;
 use grounding_tests::http::{Connection, block_on, context};
 use grounding_tests::process::{processes_of, wait_exit};
 use grounding_tests::wait::DEADLINE;
@@ -64,7 +65,7 @@ fn systemd_socket_activate_hands_a_socket_that_is_used() {
     command.arg(binaries::groundingd()).arg("serve");
     let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let Ok(mut daemon) = started else {
-        eprintln!("COULD NOT BE RUN HERE: systemd-socket-activate is not installed");
+        not_run_here("systemd-socket-activate is not installed");
         return;
     };
     wait_for("the socket", || environment.socket().exists().then_some(()).ok_or_else(|| "no file".to_owned()));
@@ -94,7 +95,7 @@ fn who_is_queued_at_a_managers_socket_is_served_by_the_next_daemon() {
     let body = json!({ "arguments": arguments, "context": context(&environment) }).to_string();
     let head = "POST /v1/tools/ledger_add HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close";
     write!(queued, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).expect("the queue takes it");
-    let second = hand(&environment, &listener);
+    let mut second = hand(&environment, &listener);
     queued.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     let mut answer = String::new();
     queued.read_to_string(&mut answer).expect("the next daemon answers");
@@ -103,6 +104,8 @@ fn who_is_queued_at_a_managers_socket_is_served_by_the_next_daemon() {
     assert_eq!(inode(&environment.socket()), bound);
     let summary = environment.shim().answer("ledger_summary", json!({ "sessionId": "s" }));
     assert_eq!(summary["counts"]["facts"], 1);
+    drain(&environment);
+    assert!(wait_exit(&mut second).0.success());
 }
 
 #[test]
@@ -118,9 +121,11 @@ fn a_managers_socket_file_that_vanishes_is_replaced_by_the_daemons_own() {
     assert!(wait_exit(&mut daemon).0.success());
     assert!(!environment.socket().exists(), "now the file was the daemon's");
     // The manager hands over the same one, which nobody can reach: the daemon binds its own from the start.
-    let daemon = hand(&environment, &listener);
+    let mut daemon = hand(&environment, &listener);
     wait_for("the socket to be back", || environment.socket().exists().then_some(()).ok_or_else(|| "gone".to_owned()));
     assert_eq!(version(&environment)["pid"], daemon.id());
+    drain(&environment);
+    assert!(wait_exit(&mut daemon).0.success());
 }
 
 #[test]
