@@ -13,7 +13,7 @@ const CLIENTS: usize = 40;
 const ROUNDS: usize = 5;
 
 /// Each client is a process of its own and makes one call; all begin together.
-fn storm(environment: &TestEnvironment, round: usize) {
+pub(crate) fn storm(environment: &TestEnvironment, round: usize) {
     let begin = Barrier::new(CLIENTS);
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {

@@ -8,6 +8,8 @@ use grounding_tests::user_manager::unit_file;
 use grounding_tests::{TestEnvironment, UserManager, binaries, process, wait_for};
 use serde_json::json;
 
+use super::client_storm::storm;
+
 const SERVICE: &str = "groundingd.service";
 
 fn managed() -> Option<(UserManager, TestEnvironment)> {
@@ -191,6 +193,24 @@ fn a_daemon_that_a_client_started_is_moved_to_the_manager_by_restart() {
     assert!(!said.contains("groundingctl restart"), "{said}");
     assert_ne!(assert_managed(&manager, &environment), started_by_client);
     shim.answer("ledger_status", json!({}));
+}
+
+#[test]
+fn forty_clients_at_once_have_the_manager_start_one_daemon() {
+    let Some((manager, environment)) = managed() else { return };
+    storm(&environment, 1);
+    assert_managed(&manager, &environment);
+}
+
+#[test]
+fn a_start_behind_the_managers_socket_may_take_longer_than_an_answer() {
+    let Some((manager, environment)) = managed() else { return };
+    // Longer than clients wait for an answer of a daemon that serves.
+    environment.write(".config/systemd/user/groundingd.service.d/slow.conf", "[Service]\nExecStartPre=/bin/sleep 12\n");
+    manager.install_socket(&environment);
+    manager.done(&environment, &["enable", "--now", "groundingd.socket"]);
+    environment.shim().answer("ledger_status", json!({}));
+    assert_managed(&manager, &environment);
 }
 
 #[test]

@@ -36,6 +36,13 @@ fn hand(environment: &TestEnvironment, listener: &UnixListener) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("sh starts")
 }
 
+/// A socket file is there before anybody listens on it.
+fn wait_until_it_listens(environment: &TestEnvironment) {
+    wait_for("somebody to listen", || {
+        UnixStream::connect(environment.socket()).map(drop).map_err(|error| error.to_string())
+    });
+}
+
 fn version(environment: &TestEnvironment) -> Value {
     block_on(async {
         let mut connection = Connection::open(&environment.socket()).await;
@@ -68,7 +75,7 @@ fn systemd_socket_activate_hands_a_socket_that_is_used() {
         not_run_here("systemd-socket-activate is not installed");
         return;
     };
-    wait_for("the socket", || environment.socket().exists().then_some(()).ok_or_else(|| "no file".to_owned()));
+    wait_until_it_listens(&environment);
     let bound = inode(&environment.socket());
     assert_eq!(version(&environment)["pid"], daemon.id(), "it became the daemon");
     environment.shim().answer("ledger_add", json!({ "sessionId": "s", "type": "fact", "content": "c" }));
@@ -115,14 +122,14 @@ fn a_managers_socket_file_that_vanishes_is_replaced_by_the_daemons_own() {
     let mut daemon = hand(&environment, &listener);
     version(&environment);
     std::fs::remove_file(environment.socket()).expect("it is there");
-    wait_for("the socket to be back", || environment.socket().exists().then_some(()).ok_or_else(|| "gone".to_owned()));
+    wait_until_it_listens(&environment);
     assert_eq!(version(&environment)["pid"], daemon.id());
     drain(&environment);
     assert!(wait_exit(&mut daemon).0.success());
     assert!(!environment.socket().exists(), "now the file was the daemon's");
     // The manager hands over the same one, which nobody can reach: the daemon binds its own from the start.
     let mut daemon = hand(&environment, &listener);
-    wait_for("the socket to be back", || environment.socket().exists().then_some(()).ok_or_else(|| "gone".to_owned()));
+    wait_until_it_listens(&environment);
     assert_eq!(version(&environment)["pid"], daemon.id());
     drain(&environment);
     assert!(wait_exit(&mut daemon).0.success());
