@@ -6,12 +6,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use grounding_tests::environment::shown;
-use grounding_tests::user_manager::unit;
-use grounding_tests::{TestEnvironment, UserManager, binaries, process, wait_for};
+use grounding_tests::{TestEnvironment, binaries, process, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::stub;
+
+mod service;
 
 const STATE: &str = ".local/state/agent-grounding";
 
@@ -252,61 +253,4 @@ fn an_environment_that_leads_nowhere_is_one_clear_failure() {
     assert_eq!(code, Some(1));
     assert_check(&report, "state-directory", "failure", &["limit is 100"]);
     environment.set("GROUNDING_STATE_DIR", environment.path("s"));
-}
-
-#[test]
-fn a_home_that_was_set_up_has_no_failure() {
-    let mut environment = TestEnvironment::new();
-    let path = environment.environment().get("PATH").expect("PATH is set").to_owned();
-    let programs = binaries::groundingctl().parent().expect("a directory").to_owned();
-    let directories = [programs].into_iter().chain(std::env::split_paths(&path));
-    environment.set("PATH", std::env::join_paths(directories).expect("a PATH"));
-    environment.write(".cursor/mcp.json", "{}");
-    let manager = UserManager::start(&mut environment);
-    let output = environment.groundingctl(&["setup"]);
-    assert!(output.status.success(), "{}", shown(&output));
-    let (code, report) = doctor(&environment);
-    assert_eq!((code, failures(&report)), (Some(0), vec![]), "{report:#}");
-    assert_check(&report, "host-cursor", "ok", &["grounding-mcp"]);
-    if manager.is_some() {
-        assert_check(&report, "service", "ok", &["groundingd.service"]);
-    }
-}
-
-#[test]
-fn a_unit_that_is_of_no_use_is_named_with_the_remedy() {
-    let mut environment = TestEnvironment::new();
-    let Some(manager) = UserManager::start(&mut environment) else { return };
-    assert_check(&doctor(&environment).1, "service", "ok", &["no unit"]);
-    manager.install_service(&environment);
-    assert_check(&doctor(&environment).1, "service", "ok", &["when it is needed"]);
-
-    // The manager forgets the text of a unit that does nothing, so that no change of it is missed.
-    environment.shim().answer("ledger_status", json!({}));
-    assert_check(&doctor(&environment).1, "service", "ok", &["runs the daemon"]);
-    let file = ".config/systemd/user/groundingd.service";
-    environment.write(file, format!("{}# changed\n", environment.read(file)));
-    let (code, report) = doctor(&environment);
-    assert_eq!(code, Some(0));
-    assert_check(&report, "service", "warning", &["not read again", "daemon-reload"]);
-
-    let text = unit("groundingd.service").replace("%h/.local/bin/groundingd", "/nowhere/groundingd");
-    environment.write(file, text);
-    manager.done(&environment, &["daemon-reload"]);
-    let (code, report) = doctor(&environment);
-    assert_eq!(code, Some(1));
-    assert_check(&report, "service", "failure", &["/nowhere/groundingd", "groundingctl setup"]);
-}
-
-#[test]
-fn looking_at_a_daemon_behind_the_managers_socket_does_not_start_it() {
-    let mut environment = TestEnvironment::new();
-    let Some(manager) = UserManager::start(&mut environment) else { return };
-    manager.install_service(&environment);
-    manager.install_socket(&environment);
-    manager.done(&environment, &["start", "groundingd.socket"]);
-    let (code, report) = doctor(&environment);
-    assert_eq!((code, failures(&report)), (Some(0), vec![]), "{report:#}");
-    assert_check(&report, "daemon", "ok", &["the service manager starts it"]);
-    assert_eq!(environment.daemons(), Vec::<u32>::new());
 }
