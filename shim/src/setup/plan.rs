@@ -87,7 +87,7 @@ pub async fn plan(environment: &Environment, wish: &Wish) -> Result<Plan, SetupE
         installation,
         service: None,
         registering: Vec::new(),
-        start: Start::Not,
+        start: Start::Needed,
         changes: Vec::new(),
         notes: Vec::new(),
         refusals: Vec::new(),
@@ -135,6 +135,11 @@ impl Plan {
                 self.service = Some(manager);
             }
             ServicePlan::None(why) => self.notes.push(format!("{AUTOMATIC}: {why}.")),
+            ServicePlan::Foreign { file } => {
+                let file = file.display();
+                self.refusals.push(format!("{file} starts another program, and clients start that unit; remove it"));
+                self.start = Start::Not;
+            }
         }
     }
 
@@ -198,12 +203,14 @@ impl Plan {
             Err(ClientError::NotRunning { .. }) if client.state()?.is_stopped() => {
                 self.notes.push("groundingd stays stopped until `groundingctl start`.".to_owned());
             }
-            Err(ClientError::NotRunning { .. }) => {
+            Err(ClientError::NotRunning { .. }) if self.start == Start::Needed => {
                 self.changes.push("Start groundingd.".to_owned());
-                self.start = Start::Needed;
+                return Ok(());
             }
+            Err(ClientError::NotRunning { .. }) => return Ok(()),
             Err(error) => self.refusals.push(chain(&error)),
         }
+        self.start = Start::Not;
         Ok(())
     }
 }
