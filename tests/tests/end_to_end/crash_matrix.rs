@@ -327,6 +327,8 @@ impl Bench {
             assert!(LIFECYCLE.contains(&row.documented()), "LIFECYCLE.md lacks the row\n{}", row.documented());
             for point in row.points {
                 bench.run(&repository, row, point);
+                // Counted by tests/reliability.
+                println!("figure: crash point");
             }
         }
     }

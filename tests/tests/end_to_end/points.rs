@@ -39,6 +39,8 @@ impl Points {
 
     /// Has a step of each file operation fail whose path has a part.
     pub(crate) fn fail(&self, step: &str, part: &str, error: i32) {
+        // Counted by tests/reliability.
+        println!("figure: fault");
         self.rule(&format!("{error} {step} {part}"));
     }
 
