@@ -12,7 +12,7 @@ const SERVICE: &str = "groundingd.service";
 fn the_daemon_becomes_a_service_and_ceases_to_be_one() {
     let mut environment = TestEnvironment::new();
     // A name that a unit has to quote.
-    let home = environment.path("my %h \"home\"");
+    let home = environment.path("my %h $HOME home");
     fs::create_dir(&home).expect("a home");
     environment.set("HOME", &home);
     let Some(manager) = UserManager::start(&mut environment) else { return };
