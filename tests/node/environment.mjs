@@ -1,9 +1,11 @@
 // A private home for one test, the real binaries in it, and the recorded calls. Programs see PATH, HOME and what a test
 // sets; when the test ends, the daemon of that home is stopped and everything is removed.
 
+import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -78,3 +80,17 @@ export function fill(value, bindings) {
 export function follow(value, pointer) {
   return pointer.split('/').slice(1).reduce((field, key) => field?.[key], value);
 }
+
+// Asks again until the answer is another one, for half a minute at most.
+export async function until(ask, settled) {
+  const deadline = Date.now() + 30_000;
+  for (;;) {
+    const answer = await ask();
+    if (settled(answer)) return answer;
+    assert.ok(Date.now() < deadline, `still ${JSON.stringify(answer)}`);
+    await pause(20);
+  }
+}
+
+// Whether an attempt has its name: a busy machine may need longer than the caller waits, and asking again joins it.
+export const named = ({ status }) => status !== 'running-unconfirmed';

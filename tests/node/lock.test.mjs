@@ -8,7 +8,7 @@ import test from 'node:test';
 import lockfile from 'proper-lockfile';
 
 import { clients } from './clients.mjs';
-import { TestEnvironment } from './environment.mjs';
+import { TestEnvironment, named, until } from './environment.mjs';
 
 const options = { realpath: false, stale: 30_000, retries: 0 };
 
@@ -32,7 +32,7 @@ test('an evaluation waits for no lock of proper-lockfile, and proper-lockfile fi
   assert.equal((await evaluate({ forceNewAttempt: true })).status, 'refused');
   await release();
 
-  assert.equal((await evaluate()).status, 'running');
+  assert.equal((await until(evaluate, named)).status, 'running');
   assert.equal(await lockfile.check(anchor, options), true);
   await assert.rejects(lockfile.lock(anchor, options), { code: 'ELOCKED' });
 

@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import lockfile from 'proper-lockfile';
 
 import { clients } from './clients.mjs';
-import { TestEnvironment } from './environment.mjs';
+import { TestEnvironment, named, until } from './environment.mjs';
 
 // The shortest that the library takes.
 const STALE = 2_000;
@@ -38,17 +38,6 @@ async function begin(t) {
   return { environment, repoPath, verdicts, anchor, call, evaluate, result };
 }
 
-// Asks again until the answer is another one, for half a minute at most.
-async function until(ask, settled) {
-  const deadline = Date.now() + 30_000;
-  for (;;) {
-    const answer = await ask();
-    if (settled(answer)) return answer;
-    assert.ok(Date.now() < deadline, `still ${JSON.stringify(answer)}`);
-    await pause(20);
-  }
-}
-
 test('a lock whose holder was killed is taken once it is stale, and not before', async (t) => {
   const { anchor, evaluate, environment } = await begin(t);
   writeFileSync(anchor, '', { mode: 0o600 });
@@ -70,7 +59,7 @@ test('a lock whose holder was killed is taken once it is stale, and not before',
     await pause(50);
   }
   holder.kill('SIGKILL');
-  const answer = await until(evaluate, ({ status }) => status !== 'running-unconfirmed');
+  const answer = await until(evaluate, named);
   assert.ok(['completed', 'running'].includes(answer.status), JSON.stringify(answer));
   const completed = await until(evaluate, ({ status }) => status === 'completed');
   assert.equal(completed.verdict.ready, true);
@@ -83,7 +72,7 @@ test('an attempt that the log of a holder names is joined by name', async (t) =>
   const release = await lockfile.lock(anchor, options);
   const start = { kind: 'start', attemptId: THEIRS, id: 'task', head: null, startedAt: new Date().toISOString(), pid: 1, status: 'running' };
   writeFileSync(join(verdicts, 'task.attempts.jsonl'), `${JSON.stringify(start)}\n`, { mode: 0o600 });
-  assert.deepEqual(await evaluate(), { status: 'running', id: 'task', attemptId: THEIRS, pollAfterMs: 5000 });
+  assert.deepEqual(await until(evaluate, named), { status: 'running', id: 'task', attemptId: THEIRS, pollAfterMs: 5000 });
   const refused = await evaluate({ forceNewAttempt: true });
   assert.deepEqual([refused.status, refused.attemptId], ['refused', THEIRS]);
   assert.equal((await call('solution_evaluate_status', { id: 'task' })).status, 'running');
@@ -95,7 +84,7 @@ test('a suspended supervisor whose lock was taken is compromised, writes no mark
   const { environment, repoPath, anchor, call, evaluate, result, verdicts } = await begin(t);
   const hold = join(environment.home, 'hold');
   writeFileSync(hold, '');
-  const { attemptId } = await evaluate();
+  const { attemptId } = await until(evaluate, named);
   const records = () =>
     readFileSync(join(verdicts, 'task.attempts.jsonl'), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line));
   const supervisor = records()[0].pid;
