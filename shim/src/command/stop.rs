@@ -72,8 +72,8 @@ pub async fn start_lock(state: &State) -> Result<File, CommandError> {
     }
 }
 
-/// Drains the daemon and returns its pid when it is gone; nothing when none ran. To be called with the start lock held. Where
-/// a service manager listens for the daemon, another one may have taken its place.
+/// Drains the daemon and returns its pid when it is gone; nothing when none ran. To be called with the start lock held.
+/// Where a service manager listens for the daemon, another one may have taken its place.
 ///
 /// # Errors
 /// When it can't be asked or does not end in time.

@@ -1,7 +1,8 @@
 //! JSON as hosts read it: with comments and trailing commas, a byte order mark, and line ends of either kind.
 //!
 //! The text is parsed to know the positions, then spliced: comments, order, indentation and line ends stay. An edit is
-//! checked against the values before it is returned. Must never edit what a strict reader and a lenient one read differently.
+//! checked against the values before it is returned. Must never edit what a strict reader and a lenient one read
+//! differently.
 
 use grammar::{Document, TokenKind};
 use jsonc_parser::ast::{Object, ObjectProp, Value as Node};
