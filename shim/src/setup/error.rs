@@ -8,6 +8,7 @@ use grounding_proto::environment::EnvironmentError;
 use crate::host::entry::EditError;
 use crate::process::RunError;
 use crate::service::ServiceError;
+use crate::stop::StopError;
 
 /// Something that was not done.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +70,7 @@ pub enum SetupError {
     AttemptsRun,
     /// The daemon does not end.
     #[error("the daemon was not stopped")]
-    Stop(#[source] Box<crate::command::failure::CommandError>),
+    Stop(#[source] Box<StopError>),
 }
 
 impl SetupError {

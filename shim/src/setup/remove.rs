@@ -13,10 +13,10 @@ use super::record;
 use super::registration::unregister;
 use super::removal::{Fate, Removal, directories};
 use crate::client::{Client, StartPolicy};
-use crate::command::stop;
 use crate::error::chain;
 use crate::service::{ServiceError, ServiceManager};
 use crate::state::State;
+use crate::stop;
 
 /// Does what the removal says, and returns a sentence for each part that was not done.
 ///
