@@ -152,6 +152,8 @@ pub enum Lingering {
     On,
     /// They end with the last session.
     Off,
+    /// They end with the last session, and no setting changes that.
+    Never,
     /// Nobody could say.
     Unknown,
 }

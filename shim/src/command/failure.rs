@@ -1,4 +1,7 @@
 //! How a command fails: its exit code and its hint, decided in one place.
+//!
+//! The errors of the library come in as they are; this adds only what commands alone can get wrong. Hints stand here and
+//! not in a message, so that a message can be a part of another one.
 
 use std::io;
 use std::path::{Path, PathBuf};

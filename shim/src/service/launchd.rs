@@ -174,7 +174,7 @@ impl Launchd {
 
     /// Returns whether the user's services outlive the user's sessions: agents never do.
     pub async fn lingering(&self) -> Lingering {
-        Lingering::Off
+        Lingering::Never
     }
 
     fn target(&self) -> String {

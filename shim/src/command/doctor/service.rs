@@ -102,6 +102,7 @@ fn lingering(lingering: Lingering) -> Check {
             let message = "off: the daemon, and attempts that run, end with your last session";
             Check::warning(name, message, "loginctl enable-linger, if they should go on")
         }
+        Lingering::Never => Check::ok(name, "never: the daemon, and attempts that run, end with your last session"),
         Lingering::Unknown => Check::ok(name, "not known here"),
     }
 }
