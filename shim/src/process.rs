@@ -96,7 +96,7 @@ pub enum RunError {
 pub async fn run_within(limit: Duration, command: Command) -> Result<String, RunError> {
     let shown = command_line(&command);
     let ended = tokio::time::timeout(limit, run(command)).await;
-    ended.unwrap_or_else(|_| Err(RunError::TimedOut { command: shown, limit }))
+    ended.unwrap_or(Err(RunError::TimedOut { command: shown, limit }))
 }
 
 /// Runs a program without stdin to its end and returns what it printed on stdout; it is killed when the future is
