@@ -134,6 +134,12 @@ impl Environment {
         &self.variables
     }
 
+    /// Finds an executable file of that name on PATH.
+    #[must_use]
+    pub fn find_program(&self, name: &str) -> Option<PathBuf> {
+        find_program(self.get("PATH")?, name)
+    }
+
     /// Returns the home directory.
     ///
     /// # Errors

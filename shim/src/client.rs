@@ -99,11 +99,7 @@ impl Client {
     pub async fn tool(&self, tool: &str, arguments: Value) -> Result<Map<String, Value>, ClientError> {
         let context = context::of_tool(&self.environment, tool)?;
         let read_only = catalogue::tool(tool).is_some_and(|tool| tool.read_only);
-        let call = Call {
-            method: Method::POST,
-            path: format!("/v1/tools/{tool}"),
-            body: json(&ToolRequest { arguments, context }),
-        };
+        let call = post(&format!("/v1/tools/{tool}"), json(&ToolRequest { arguments, context }));
         self.request(call, if read_only { Repeat::Harmless } else { Repeat::Harmful }, tool).await
     }
 
@@ -113,7 +109,7 @@ impl Client {
     /// When none runs or it can't be asked.
     pub async fn health(&self) -> Result<HealthAnswer, ClientError> {
         let body = ContextRequest { context: context::of_tool(&self.environment, "ledger_status")? };
-        self.control(Call { method: Method::POST, path: "/v1/health".into(), body: json(&body) }).await
+        self.control(post("/v1/health", json(&body))).await
     }
 
     /// Asks the daemon for its build. Speaks to a daemon of any build, and starts none.
@@ -129,9 +125,9 @@ impl Client {
     /// # Errors
     /// When none runs or it can't be asked.
     pub async fn drain(&self) -> Result<(), ClientError> {
-        let path = "/v1/drain".to_owned();
-        let answer = self.control_answer(Call { method: Method::POST, path: path.clone(), body: Bytes::new() }).await?;
-        if answer.status.is_success() { Ok(()) } else { Err(refused(&path, &answer)) }
+        let path = "/v1/drain";
+        let answer = self.control_answer(post(path, Bytes::new())).await?;
+        if answer.status.is_success() { Ok(()) } else { Err(refused(path, &answer)) }
     }
 
     /// Gets what a path answers as JSON.
@@ -157,8 +153,7 @@ impl Client {
     /// When the daemon can't be reached or answers with an error.
     pub async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let body = ContextRequest { context: context::of_tool(&self.environment, "")? };
-        let call = Call { method: Method::POST, path: path.to_owned(), body: json(&body) };
-        self.request(call, Repeat::Harmless, path).await
+        self.request(post(path, json(&body)), Repeat::Harmless, path).await
     }
 
     /// As `ask`, for a question that asks for something in particular.
@@ -167,8 +162,7 @@ impl Client {
     /// As `ask`.
     pub async fn ask_for<Q: Serialize, T: DeserializeOwned>(&self, path: &str, question: Q) -> Result<T, ClientError> {
         let body = Question { context: context::of_tool(&self.environment, "")?, question };
-        let call = Call { method: Method::POST, path: path.to_owned(), body: json(&body) };
-        self.request(call, Repeat::Harmless, path).await
+        self.request(post(path, json(&body)), Repeat::Harmless, path).await
     }
 
     /// Posts a request that may be carried out twice without harm, and returns the JSON it answers.
@@ -176,8 +170,7 @@ impl Client {
     /// # Errors
     /// When the daemon can't be reached or answers with an error.
     pub async fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let call = Call { method: Method::POST, path: path.to_owned(), body: Bytes::new() };
-        self.request(call, Repeat::Harmless, path).await
+        self.request(post(path, Bytes::new()), Repeat::Harmless, path).await
     }
 
     /// Connects, starting the daemon if need be; used by `groundingctl start`.
@@ -332,6 +325,10 @@ impl Client {
 
 fn get(path: &str) -> Call {
     Call { method: Method::GET, path: path.to_owned(), body: Bytes::new() }
+}
+
+fn post(path: &str, body: Bytes) -> Call {
+    Call { method: Method::POST, path: path.to_owned(), body }
 }
 
 fn json(body: &impl Serialize) -> Bytes {

@@ -1,9 +1,9 @@
 //! Starts the daemon and waits until it says that it is ready (DESIGN 4).
 //!
 //! Where our unit is installed at the user's service manager, the manager starts it: a daemon that a client starts lives
-//! and dies with the control group of the client's terminal. Else it is started directly: its stdout is the readiness pipe: a line per step of its start, then `ready`, `busy` (another instance
-//! holds the lock) or `error <text>`. Silence is the timeout, not total time: a long recovery keeps talking. The caller
-//! holds the start lock.
+//! and dies with the control group of the client's terminal. Else it is started directly, and its stdout is the readiness
+//! pipe: a line per step of its start, then `ready`, `busy` (another instance holds the lock) or `error <text>`. Silence
+//! is the timeout, not total time: a long recovery keeps talking. The caller holds the start lock.
 
 use std::path::PathBuf;
 use std::time::Duration;

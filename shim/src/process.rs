@@ -1,16 +1,21 @@
-//! Child processes: the one module of the clients that makes a command, and where the daemon's executable is found.
+//! Child processes: the one module of the clients that makes a command, and where the three programs are found.
 //!
-//! A daemon is started with the client's environment, away from its working directory, and shares nothing with it but the
-//! readiness pipe. This module never waits for a daemon or judges what it says; `launch` does.
+//! A daemon is started with the client's environment, away from its working directory, and shares nothing with it but
+//! the readiness pipe. This module never waits for a daemon or judges what it says; `launch` does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use grounding_proto::environment::{Environment, SERVICE_VARIABLES, find_program, is_executable};
+use grounding_proto::environment::{Environment, SERVICE_VARIABLES, is_executable};
 
 /// The daemon's executable.
 pub const DAEMON: &str = "groundingd";
+/// The MCP server's executable, which hosts start.
+pub const SERVER: &str = "grounding-mcp";
+/// The executable for people.
+pub const CONTROL: &str = "groundingctl";
 
 /// No executable of that name next to this one, nor on PATH.
 #[derive(Debug, thiserror::Error)]
@@ -30,13 +35,14 @@ pub fn sibling(environment: &Environment, name: &str) -> Result<PathBuf, Program
     let client = std::env::current_exe().and_then(std::fs::canonicalize).or_else(|_| std::env::current_exe());
     let client = client.unwrap_or_default();
     let beside = client.parent().map(|directory| directory.join(name)).filter(|path| is_executable(path));
-    let found = beside.or_else(|| find_program(environment.get("PATH")?, name));
+    let found = beside.or_else(|| environment.find_program(name));
     found.ok_or(ProgramNotFound { name: name.to_owned(), client })
 }
 
 /// Returns the command that starts the daemon: its stdout is the readiness pipe, nothing else is shared with it.
 ///
-/// The client's environment is passed on, less what a service manager told the client; descriptors from 3 up are marked to be closed, in case this process was handed some.
+/// The client's environment is passed on, less what a service manager told the client; descriptors from 3 up are marked
+/// to be closed, in case this process was handed some.
 #[must_use]
 pub fn daemon(program: &Path, environment: &Environment) -> tokio::process::Command {
     close_fds::set_fds_cloexec(3, &[]);
@@ -73,15 +79,33 @@ pub enum RunError {
         /// What it printed.
         output: String,
     },
+    /// It did not end and was killed.
+    #[error("`{command}` did not end within {} s", limit.as_secs())]
+    TimedOut {
+        /// The command line.
+        command: String,
+        /// The time it was given.
+        limit: Duration,
+    },
 }
 
-/// Runs a program without stdin to its end and returns what it printed on stdout; it is killed when the future is dropped.
+/// Runs a program without stdin to its end, but no longer than this, and returns what it printed on stdout.
+///
+/// # Errors
+/// When it can't be started, fails, or does not end in time.
+pub async fn run_within(limit: Duration, command: Command) -> Result<String, RunError> {
+    let shown = command_line(&command);
+    let ended = tokio::time::timeout(limit, run(command)).await;
+    ended.unwrap_or(Err(RunError::TimedOut { command: shown, limit }))
+}
+
+/// Runs a program without stdin to its end and returns what it printed on stdout; it is killed when the future is
+/// dropped.
 ///
 /// # Errors
 /// When it can't be started or fails.
 pub async fn run(mut command: Command) -> Result<String, RunError> {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let shown = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    let shown = command_line(&command);
     command.stdin(Stdio::null());
     let output = tokio::process::Command::from(command).kill_on_drop(true).output().await;
     let output = output.map_err(|source| RunError::Start { command: shown.clone(), source })?;
@@ -91,4 +115,9 @@ pub async fn run(mut command: Command) -> Result<String, RunError> {
     }
     let said = format!("{}{stdout}", String::from_utf8_lossy(&output.stderr));
     Err(RunError::Failed { command: shown, output: format!("{} ({})", said.trim(), output.status) })
+}
+
+fn command_line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }

@@ -2,7 +2,8 @@
 //!
 //! On Linux that is `systemd --user` (`systemd`), on macOS launchd (`launchd`); both offer the same functions under the
 //! name `ServiceManager`. This module knows what a unit is and in how many ways it can be of no use. It never decides
-//! whether the daemon is started through a manager or directly (`launch` does), and each question it asks is bounded in time.
+//! whether the daemon is started through a manager or directly (`launch` does), and each question it asks is bounded in
+//! time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use grounding_proto::environment::Environment;
 
 use crate::process::RunError;
+use crate::store;
 
 pub mod launchd;
 pub mod systemd;
@@ -52,14 +54,6 @@ pub enum ServiceError {
     /// Its command failed.
     #[error(transparent)]
     Command(#[from] RunError),
-    /// Its command did not end.
-    #[error("`{command}` did not end within {} s", limit.as_secs())]
-    TimedOut {
-        /// The command line.
-        command: String,
-        /// The time it was given.
-        limit: Duration,
-    },
     /// The unit can't name this program.
     #[error("no unit can name the program {}: its path {problem}; install it elsewhere", program.display())]
     Program {
@@ -158,16 +152,16 @@ pub enum Lingering {
     On,
     /// They end with the last session.
     Off,
+    /// They end with the last session, and no setting changes that.
+    Never,
     /// Nobody could say.
     Unknown,
 }
 
-/// Whether a file had to be written.
+/// Whether a unit's file had to be written or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// It was written.
+enum Change {
     Written,
-    /// It was there, byte for byte.
     Unchanged,
 }
 
@@ -186,8 +180,7 @@ impl Unit {
         if !program.exists() {
             return Some(Staleness::Gone(program));
         }
-        let same = program == ours || program.canonicalize().ok() == ours.canonicalize().ok();
-        if !same {
+        if !store::is_same(&program, ours) {
             return Some(Staleness::Other(program));
         }
         (self.freshness == Freshness::Changed).then_some(Staleness::Changed)
@@ -207,8 +200,8 @@ impl std::fmt::Display for Staleness {
     }
 }
 
-/// Returns the manager through which the daemon of this environment is started, and what it knows of its unit: our unit is
-/// installed there, and its daemon would have the same state directory. Nothing means that clients start the daemon
+/// Returns the manager through which the daemon of this environment is started, and what it knows of its unit: our unit
+/// is installed there, and its daemon would have the same state directory. Nothing means that clients start the daemon
 /// themselves, also when a manager can't be asked.
 pub async fn responsible(environment: &Environment) -> Option<(ServiceManager, Unit)> {
     let manager = ServiceManager::find(environment).await.ok()?;
@@ -223,11 +216,8 @@ pub async fn is_changing(environment: &Environment) -> bool {
     responsible.is_some_and(|(_, unit)| matches!(unit.activity, Activity::Starting | Activity::Stopping))
 }
 
-/// Writes a file atomically and durably, readable by all as units are; its directories are made where they are absent.
+/// Writes a unit's file, readable by all as units are; its directories are made where they are absent.
 fn write_file(path: &Path, text: &str) -> Result<Change, ServiceError> {
-    use std::io::Write as _;
-    use std::os::unix::fs::PermissionsExt as _;
-
     if std::fs::read(path).is_ok_and(|content| content == text.as_bytes()) {
         return Ok(Change::Unchanged);
     }
@@ -237,23 +227,13 @@ fn write_file(path: &Path, text: &str) -> Result<Change, ServiceError> {
     };
     let directory = path.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(directory).map_err(failed("create the directory of"))?;
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        std::fs::File::open(directory)?.sync_all()
-    };
-    write().map_err(failed("write"))?;
+    store::write(path, text.as_bytes(), 0o644).map_err(failed("write"))?;
     Ok(Change::Written)
 }
 
-/// Removes a file; one that is gone already is fine.
+/// Removes a unit's file; one that is gone already is fine.
 fn remove_file(path: &Path) -> Result<Change, ServiceError> {
-    match std::fs::remove_file(path) {
-        Ok(()) => Ok(Change::Written),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Change::Unchanged),
-        Err(source) => Err(ServiceError::Io { action: "remove", path: path.to_owned(), source }),
-    }
+    let removed = store::remove(path);
+    let removed = removed.map_err(|source| ServiceError::Io { action: "remove", path: path.to_owned(), source })?;
+    Ok(if removed { Change::Written } else { Change::Unchanged })
 }

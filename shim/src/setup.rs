@@ -1,8 +1,8 @@
 //! Setting a user up, and undoing it: the programs, the service, the hosts, and a record of what was done to them.
 //!
-//! Reading order: `plan` finds out what is to be done and says it, `carry_out` does it; `removal` and `remove` do the same
-//! for the way back. `programs`, `registration`, `service`, `preflight` and `data` know one subject each; `record` is what
-//! the way back goes by, `files` changes files. What holds already is no change, so a second set-up writes nothing. A host's
+//! Reading order: `plan` finds out what is to be done and says it, `carry_out` does it; `removal` and `remove` do the
+//! same for the way back. `programs`, `registration`, `service` and `data` know one subject each; `record` is what the
+//! way back goes by, `files` changes files. What holds already is no change, so a second set-up writes nothing. A host's
 //! file that can't be edited is refused by name, and the rest goes on.
 
 pub mod carry_out;
@@ -10,7 +10,6 @@ pub mod data;
 pub mod error;
 pub mod files;
 pub mod plan;
-pub mod preflight;
 pub mod programs;
 pub mod record;
 pub mod registration;

@@ -3,14 +3,16 @@
 //! A client creates the directories (0700) when they are absent, and refuses what it finds when it is not private. It
 //! never removes a lock or a socket.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use grounding_proto::environment::{Environment, EnvironmentError};
 use serde::{Deserialize, Serialize};
+
+use crate::store;
 
 /// How long a failed start is remembered at the least, so that calls do not each pay for it.
 pub const FAILURE_MEMORY: Duration = Duration::from_secs(5);
@@ -18,13 +20,14 @@ pub const FAILURE_MEMORY: Duration = Duration::from_secs(5);
 /// How many times as long as it took a failed start is remembered: one that failed slowly must not slow down every call.
 const FAILURE_MEMORY_FACTOR: u32 = 6;
 
+/// Most that is read of the note of a failed start.
+const MAX_NOTE_BYTES: u64 = 64 * 1024;
+
 /// Returns how long a failed start is remembered that took that long.
 #[must_use]
 pub fn failure_memory(took: Duration) -> Duration {
     FAILURE_MEMORY.max(took * FAILURE_MEMORY_FACTOR)
 }
-/// Most that is read of the note of a failed start.
-const MAX_NOTE_BYTES: u64 = 64 * 1024;
 
 /// The paths a client needs below the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +165,7 @@ impl State {
     /// # Errors
     /// When the lock file can't be opened or locked.
     pub fn try_start_lock(&self) -> Result<Option<File>, StateError> {
-        try_lock(self.directory.join("start.lock"))
+        try_lock(self.start_lock())
     }
 
     /// Returns whether no daemon holds the single-instance lock.
@@ -197,7 +200,7 @@ impl State {
     /// When the note can't be removed.
     pub fn clear_stopped(&self) -> Result<(), StateError> {
         let path = self.stopped_file();
-        remove(&path).map_err(|source| StateError::io("remove", path, source))
+        store::remove(&path).map(drop).map_err(|source| StateError::io("remove", path, source))
     }
 
     /// Returns the text of a failed start that is still remembered.
@@ -229,25 +232,30 @@ impl State {
         let at_ms = now_ms();
         let until_ms = Some(at_ms.saturating_add(milliseconds(memory)));
         let note = FailedStart { at_ms, until_ms, text: text.to_owned() };
-        let write = || -> io::Result<()> {
-            let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
-            file.as_file().set_permissions(Permissions::from_mode(0o600))?;
-            file.write_all(serde_json::to_string(&note)?.as_bytes())?;
-            file.persist(self.failure_file())?;
-            Ok(())
-        };
         // Without the note the next client tries again and fails by itself.
-        let _ = write();
+        let _ = serde_json::to_vec(&note).map(|note| store::write(&self.failure_file(), &note, 0o600));
     }
 
     /// Forgets a failed start; a note that can't be removed expires by itself.
     pub fn forget_failure(&self) {
         // As said: it expires.
-        let _ = remove(&self.failure_file());
+        let _ = store::remove(&self.failure_file());
     }
 
-    fn stopped_file(&self) -> PathBuf {
+    /// Returns the locks and notes of daemon and clients, all but the note that suppresses the start.
+    #[must_use]
+    pub fn locks_and_notes(&self) -> [PathBuf; 3] {
+        [self.failure_file(), self.start_lock(), self.instance_lock.clone()]
+    }
+
+    /// Returns the note that suppresses the start of the daemon.
+    #[must_use]
+    pub fn stopped_file(&self) -> PathBuf {
         self.directory.join("stopped")
+    }
+
+    fn start_lock(&self) -> PathBuf {
+        self.directory.join("start.lock")
     }
 
     fn failure_file(&self) -> PathBuf {
@@ -272,13 +280,6 @@ fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file; remove it")) }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     milliseconds(now)
@@ -290,6 +291,9 @@ fn milliseconds(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn state(home: &Path) -> State {

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 use grounding_proto::solution::AttemptStatus;
-use grounding_proto::text::{printable, printable_json};
+use grounding_proto::text::printable;
 use grounding_proto::wire::AttemptRow;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
@@ -58,9 +58,7 @@ impl Attempt {
         match self.verb {
             Verb::Show { attempt_id, json } => {
                 let attempt: Map<String, Value> = client.get(&attempt_path(&client, &attempt_id, "")?).await?;
-                let text =
-                    if json { printable_json(&format!("{:#}\n", Value::Object(attempt))) } else { described(&attempt) };
-                output::data(&text)?;
+                if json { output::json(&attempt)? } else { output::data(&described(&attempt))? }
             }
             Verb::Log { attempt_id } => follow(&client, &attempt_id).await?,
             Verb::Cancel { attempt_id } => {

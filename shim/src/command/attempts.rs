@@ -4,12 +4,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
-use grounding_proto::text::{printable, printable_json};
 use grounding_proto::wire::{AttemptRow, Root};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::Value;
 
 use super::failure::CommandError;
+use super::table::table;
 use crate::client::{Client, StartPolicy};
 use crate::output;
 
@@ -31,10 +31,10 @@ impl Attempts {
         let client = Client::new(environment, StartPolicy::WhenAbsent);
         if self.json {
             let rows: Value = client.get(&path).await?;
-            output::line(&printable_json(&format!("{rows:#}")))?;
+            output::json(&rows)?;
         } else {
             let rows: Vec<AttemptRow> = client.get(&path).await?;
-            output::data(&table(&rows))?;
+            output::data(&listed(&rows))?;
         }
         Ok(exit::OK)
     }
@@ -60,25 +60,17 @@ pub fn word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn table(rows: &[AttemptRow]) -> String {
+fn listed(rows: &[AttemptRow]) -> String {
     if rows.is_empty() {
         return "no attempts\n".to_owned();
     }
-    let mut lines = vec![["ATTEMPT", "ID", "STATUS", "STARTED", "SUMMARY"].map(str::to_owned)];
-    lines.extend(rows.iter().map(|row| {
-        let started = printable(row.started_at.as_deref().unwrap_or("-"));
-        let summary = printable(row.summary.as_deref().unwrap_or("-"));
-        [printable(&row.attempt_id), printable(&row.id), word(row.status), started, summary]
-    }));
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<_> = (0..4).map(width).collect();
-    let line = |[attempt, id, status, started, summary]: &[String; 5]| {
-        format!(
-            "{attempt:<0$}  {id:<1$}  {status:<2$}  {started:<3$}  {summary}\n",
-            widths[0], widths[1], widths[2], widths[3]
-        )
-    };
-    lines.iter().map(line).collect()
+    let absent = || "-".to_owned();
+    let rows = rows.iter().map(|row| {
+        let started = row.started_at.clone().unwrap_or_else(absent);
+        let summary = row.summary.clone().unwrap_or_else(absent);
+        [row.attempt_id.clone(), row.id.clone(), word(row.status), started, summary]
+    });
+    table(["ATTEMPT", "ID", "STATUS", "STARTED", "SUMMARY"], rows)
 }
 
 #[cfg(test)]
@@ -106,7 +98,7 @@ mod tests {
             outcome_class: None,
             summary: Some("a\nb".into()),
         };
-        let text = table(&[row("long-id", AttemptStatus::Running), row("x", AttemptStatus::RunningUnconfirmed)]);
+        let text = listed(&[row("long-id", AttemptStatus::Running), row("x", AttemptStatus::RunningUnconfirmed)]);
         let columns: Vec<_> = text.lines().skip(1).map(|line| line.find("a b")).collect();
         assert!(columns[0].is_some() && columns[0] == columns[1], "{text}");
     }

@@ -3,7 +3,6 @@
 use std::io::Read;
 
 use grounding_proto::environment::Environment;
-use grounding_proto::text::printable_json;
 use grounding_proto::{catalogue, exit};
 use serde_json::Value;
 
@@ -38,7 +37,7 @@ impl Call {
         let client = Client::new(environment, StartPolicy::WhenAbsent);
         let text = format!("waiting for {}", self.tool);
         let answer = wait::shown(&text, client.tool(&self.tool, arguments)).await?;
-        output::line(&printable_json(&format!("{:#}", Value::Object(answer))))?;
+        output::json(&answer)?;
         Ok(exit::OK)
     }
 }

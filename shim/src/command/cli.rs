@@ -15,9 +15,7 @@ use super::{
 };
 use crate::error::chain_of;
 use crate::output;
-
-/// This program's name.
-pub const NAME: &str = "groundingctl";
+use crate::process::CONTROL;
 
 /// What the codes of `grounding_proto::exit` mean, for people.
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 the answer is no, 2 the command line is wrong, 3 the daemon is not \
@@ -25,7 +23,7 @@ running, 4 it could not be done.";
 
 /// Looks after the grounding daemon and asks it.
 #[derive(Debug, Parser)]
-#[command(name = NAME, version, disable_help_subcommand = true, after_help = EXIT_CODES)]
+#[command(name = CONTROL, version, disable_help_subcommand = true, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -6,6 +6,7 @@ use grounding_proto::exit;
 use super::cli;
 use super::failure::CommandError;
 use crate::output;
+use crate::process::CONTROL;
 
 /// Print what makes a shell complete this command line.
 ///
@@ -24,7 +25,7 @@ impl Completions {
     /// When stdout can't be written.
     pub fn run(self) -> Result<u8, CommandError> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut cli::command(), cli::NAME, &mut script);
+        clap_complete::generate(self.shell, &mut cli::command(), CONTROL, &mut script);
         output::bytes(&script)?;
         Ok(exit::OK)
     }

@@ -1,4 +1,7 @@
 //! How a command fails: its exit code and its hint, decided in one place.
+//!
+//! The errors of the library come in as they are; this adds only what commands alone can get wrong. Hints stand here and
+//! not in a message, so that a message can be a part of another one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +16,7 @@ use crate::process::ProgramNotFound;
 use crate::service::ServiceError;
 use crate::setup::error::SetupError;
 use crate::state::StateError;
+use crate::stop::StopError;
 
 /// A command that did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -40,20 +44,9 @@ pub enum CommandError {
     /// An argument is wrong.
     #[error("{0}")]
     Usage(String),
-    /// The daemon did not end in time.
-    #[error("groundingd (pid {pid}) still runs after {seconds} s: it finishes the calls it has before it ends")]
-    StillRunning {
-        /// Its process.
-        pid: u32,
-        /// How long it was waited for.
-        seconds: u64,
-    },
-    /// Another process starts or stops the daemon and does not come to an end.
-    #[error("another process has been starting or stopping groundingd for {seconds} s")]
-    Busy {
-        /// How long it was waited for.
-        seconds: u64,
-    },
+    /// The daemon was not ended.
+    #[error(transparent)]
+    Stop(StopError),
     /// The daemon is of a newer build.
     #[error("the running groundingd is build {daemon}, newer than this program's {own}: not replaced")]
     Newer {
@@ -101,6 +94,16 @@ impl From<EnvironmentError> for CommandError {
     }
 }
 
+impl From<StopError> for CommandError {
+    fn from(error: StopError) -> Self {
+        match error {
+            StopError::Client(error) => Self::Client(error),
+            StopError::State(error) => error.into(),
+            other => Self::Stop(other),
+        }
+    }
+}
+
 impl From<DemoError> for CommandError {
     fn from(error: DemoError) -> Self {
         match error {
@@ -145,7 +148,7 @@ impl CommandError {
             Self::Client(ClientError::Refused(body)) if body.code == ErrorCode::Internal => {
                 Some("the daemon's log has the causes under this requestId")
             }
-            Self::StillRunning { .. } => Some("look again with `groundingctl status`"),
+            Self::Stop(StopError::StillRunning { .. }) => Some("look again with `groundingctl status`"),
             Self::Newer { .. } => {
                 Some("upgrade this program, or run `groundingctl stop` and then `groundingctl start`")
             }

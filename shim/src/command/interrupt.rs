@@ -1,4 +1,6 @@
 //! How a command that goes on and on learns that it is to end: Ctrl-C, a request to terminate, a terminal that closes.
+//!
+//! Such an end is what the user asked for, so the command returns and its exit code is 0.
 
 use std::io;
 

@@ -1,4 +1,7 @@
 //! `groundingctl ledger`.
+//!
+//! Entries are added by the tool that agents use, so its bounds and its words hold here, too; only the list is a question
+//! of its own, because no tool lists all sessions.
 
 use std::io::Read;
 

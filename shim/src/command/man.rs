@@ -1,8 +1,7 @@
 //! `groundingctl man`: the manual, made from the same words as `--help`.
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap_mangen::Man as Page;
@@ -11,6 +10,10 @@ use grounding_proto::exit;
 use super::cli;
 use super::failure::CommandError;
 use crate::output;
+use crate::store;
+
+/// Unlike most of what is written here, a manual is for everybody.
+const PAGE_MODE: u32 = 0o644;
 
 /// Print the manual page of this program, or write one page per command.
 #[derive(Debug, clap::Args)]
@@ -43,7 +46,7 @@ impl Man {
 fn write(dir: &Path, command: &clap::Command) -> Result<usize, CommandError> {
     let path = dir.join(Page::new(command.clone()).get_filename());
     let page = rendered(command)?;
-    replace(dir, &path, &page).map_err(CommandError::io("write", &path))?;
+    store::write(&path, &page, PAGE_MODE).map_err(CommandError::io("write", &path))?;
     let mut number = 1;
     for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help") {
         number += write(dir, below)?;
@@ -55,13 +58,4 @@ fn rendered(command: &clap::Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     Page::new(command.clone()).manual("grounding").render(&mut page)?;
     Ok(page)
-}
-
-fn replace(dir: &Path, path: &Path, page: &[u8]) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(dir)?;
-    // Unlike all else that is written here, a manual is for everybody.
-    file.as_file().set_permissions(Permissions::from_mode(0o644))?;
-    file.write_all(page)?;
-    file.persist(path)?;
-    Ok(())
 }

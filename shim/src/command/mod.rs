@@ -1,7 +1,8 @@
 //! `groundingctl`: one file per command. Data on stdout, talk on stderr, exit codes of `grounding_proto::exit`.
 //!
-//! Reading order: `cli` is the program, `failure` how it fails, `wait` how it waits, `interrupt` how it ends
-//! early, `table` and `when` how it says things; then the commands by name. A command that works without a daemon runs the daemon's executable and links none of its code.
+//! Reading order: `cli` is the program, `failure` how it fails, `wait` how it waits, `interrupt` how it ends early,
+//! `table` and `when` how it says things; then the commands by name. A command that works without a daemon runs the
+//! daemon's executable and links none of its code.
 
 pub mod cli;
 pub mod failure;

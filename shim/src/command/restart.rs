@@ -4,12 +4,12 @@ use grounding_proto::environment::Environment;
 
 use super::failure::CommandError;
 use super::start::Start;
-use super::stop::{end, start_lock};
 use super::wait;
 use crate::client::{Client, StartPolicy};
 use crate::context::VERSION;
 use crate::error::ClientError;
 use crate::service;
+use crate::stop::{end, start_lock};
 
 /// Replace the running daemon by the one that is installed; a daemon of a newer build is left alone.
 ///

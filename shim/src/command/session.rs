@@ -1,4 +1,7 @@
 //! `groundingctl session`.
+//!
+//! Shows sessions and changes none. What else was recorded under a session's id is asked separately, and missing it is
+//! said beside the session instead of failing.
 
 use clap::Subcommand;
 use grounding_proto::environment::Environment;

@@ -1,4 +1,4 @@
-//! `groundingctl setup`.
+//! `groundingctl setup`: asks `crate::setup` for a plan, says it, and has it carried out.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::wait;
 use crate::host::known::Host;
 use crate::output;
 use crate::setup::carry_out::carry_out;
-use crate::setup::plan::{Plan, Service, Wish, plan};
+use crate::setup::plan::{Service, Wish, plan};
 
 /// Install the programs, make the daemon a service, and register the server in the hosts that are found.
 ///
@@ -44,7 +44,14 @@ impl Setup {
         let service = if self.no_service { Service::No } else { Service::WherePossible };
         let wish = Wish { prefix: self.prefix, project: self.project, hosts: self.hosts, service };
         let plan = plan(&environment, &wish).await?;
-        print(&plan, if self.dry_run { "Would do:" } else { "To do:" })?;
+        Announcement {
+            heading: if self.dry_run { "Would do:" } else { "To do:" },
+            nothing: "Nothing has to be changed.",
+            changes: &plan.changes,
+            notes: &plan.notes,
+            refusals: &plan.refusals,
+        }
+        .print()?;
         let refused = !plan.refusals.is_empty();
         let code = |failed| if failed { exit::NEGATIVE } else { exit::OK };
         if self.dry_run {
@@ -65,21 +72,33 @@ impl Setup {
     }
 }
 
-fn print(plan: &Plan, heading: &str) -> std::io::Result<()> {
-    match plan.changes.as_slice() {
-        [] => output::line("Nothing has to be changed.")?,
-        changes => {
-            output::line(heading)?;
-            for change in changes {
-                output::line(&format!("  {change}"))?;
-            }
+/// What `setup` or `uninstall` is about to do, in sentences.
+pub(super) struct Announcement<'a> {
+    /// What stands above the changes.
+    pub(super) heading: &'a str,
+    /// What is said when there are none.
+    pub(super) nothing: &'a str,
+    pub(super) changes: &'a [String],
+    pub(super) notes: &'a [String],
+    pub(super) refusals: &'a [String],
+}
+
+impl Announcement<'_> {
+    /// Prints it: what is left out on stderr, the rest on stdout.
+    ///
+    /// # Errors
+    /// When stdout can't be written.
+    pub(super) fn print(&self) -> std::io::Result<()> {
+        output::line(if self.changes.is_empty() { self.nothing } else { self.heading })?;
+        for change in self.changes {
+            output::line(&format!("  {change}"))?;
         }
+        for note in self.notes {
+            output::line(note)?;
+        }
+        for refusal in self.refusals {
+            output::talk(&format!("error: {refusal}"));
+        }
+        Ok(())
     }
-    for note in &plan.notes {
-        output::line(note)?;
-    }
-    for refusal in &plan.refusals {
-        output::talk(&format!("error: {refusal}"));
-    }
-    Ok(())
 }

@@ -1,23 +1,14 @@
 //! `groundingctl stop`.
 
-use std::fs::File;
-use std::time::Duration;
-
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
-use tokio::time::{Instant, sleep};
 
 use super::failure::CommandError;
 use super::wait;
 use crate::client::{Client, StartPolicy};
-use crate::error::ClientError;
 use crate::output;
 use crate::service;
-use crate::state::State;
-
-/// How long the daemon may take to finish what it has.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(20);
+use crate::stop::{end, start_lock};
 
 /// Stop the daemon, and keep clients from starting it until `groundingctl start`.
 ///
@@ -52,51 +43,5 @@ impl Stop {
         drop(lock);
         output::talk("Clients will not start it until `groundingctl start`.");
         Ok(exit::OK)
-    }
-}
-
-/// Takes the start lock: while it is held, no client starts a daemon.
-///
-/// # Errors
-/// When another process keeps it.
-pub async fn start_lock(state: &State) -> Result<File, CommandError> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(lock) = state.try_start_lock()? {
-            return Ok(lock);
-        }
-        if Instant::now() >= deadline {
-            return Err(CommandError::Busy { seconds: PATIENCE.as_secs() });
-        }
-        sleep(PAUSE).await;
-    }
-}
-
-/// Drains the daemon and returns its pid when it is gone; nothing when none ran. To be called with the start lock held. Where
-/// a service manager listens for the daemon, another one may have taken its place.
-///
-/// # Errors
-/// When it can't be asked or does not end in time.
-pub async fn end(client: &Client, state: &State) -> Result<Option<u32>, CommandError> {
-    let pid = match client.version().await {
-        Err(ClientError::NotRunning { .. }) => return Ok(None),
-        other => other?.pid,
-    };
-    match client.drain().await {
-        // It ended on its own meanwhile, which may also cost the answer.
-        Ok(()) | Err(ClientError::NotRunning { .. } | ClientError::OutcomeUnknown { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match client.version().await {
-            Err(ClientError::NotRunning { .. }) if state.daemon_is_gone()? => return Ok(Some(pid)),
-            Ok(version) if version.pid != pid => return Ok(Some(pid)),
-            _ => {}
-        }
-        if Instant::now() >= deadline {
-            return Err(CommandError::StillRunning { pid, seconds: PATIENCE.as_secs() });
-        }
-        sleep(PAUSE).await;
     }
 }

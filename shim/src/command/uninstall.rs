@@ -1,15 +1,17 @@
-//! `groundingctl uninstall`.
+//! `groundingctl uninstall`: as `setup`, for the way back; asks before data is deleted.
 
 use std::io::{BufRead, IsTerminal};
+use std::path::Path;
 
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 
 use super::failure::CommandError;
+use super::setup::Announcement;
 use super::wait;
 use crate::output;
 use crate::setup::error::SetupError;
-use crate::setup::removal::{Fate, Removal, plan};
+use crate::setup::removal::{Fate, plan};
 use crate::setup::remove::remove;
 
 /// Undo what setup did: unregister from the hosts, stop the daemon, remove the service and the programs.
@@ -43,7 +45,14 @@ impl Uninstall {
             ));
         }
         let removal = plan(&environment, fate).await?;
-        print(&removal, if self.dry_run { "Would do:" } else { "To do:" })?;
+        Announcement {
+            heading: if self.dry_run { "Would do:" } else { "To do:" },
+            nothing: "There is nothing to remove.",
+            changes: &removal.changes,
+            notes: &removal.notes,
+            refusals: &removal.refusals,
+        }
+        .print()?;
         let refused = !removal.refusals.is_empty();
         let code = |failed| if failed { exit::NEGATIVE } else { exit::OK };
         if self.dry_run {
@@ -67,28 +76,10 @@ impl Uninstall {
     }
 }
 
-fn print(removal: &Removal, heading: &str) -> std::io::Result<()> {
-    match removal.changes.as_slice() {
-        [] => output::line("There is nothing to remove.")?,
-        changes => {
-            output::line(heading)?;
-            for change in changes {
-                output::line(&format!("  {change}"))?;
-            }
-        }
-    }
-    for note in &removal.notes {
-        output::line(note)?;
-    }
-    for refusal in &removal.refusals {
-        output::talk(&format!("error: {refusal}"));
-    }
-    Ok(())
-}
-
-fn is_confirmed() -> std::io::Result<bool> {
+fn is_confirmed() -> Result<bool, CommandError> {
     output::talk("Delete this data for good? Type yes to go on:");
     let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.map_err(CommandError::io("read the answer from", Path::new("stdin")))?;
     Ok(answer.trim() == "yes")
 }

@@ -1,15 +1,14 @@
 //! The entry of a host: its name, what may be done with it, and why that is refused.
 //!
-//! An entry counts as ours by its command's file name alone, since no file is looked at here. An entry that is not ours is
-//! never changed.
+//! An entry counts as ours by its command's file name alone, since no file is looked at here. An entry that is not ours
+//! is never changed.
 
 use std::path::Path;
 
+use crate::process::SERVER;
+
 /// The name of our entry in every host.
 pub const NAME: &str = "grounding";
-
-/// The program that a host starts.
-pub const PROGRAM: &str = "grounding-mcp";
 
 /// What stands in a host's configuration under our name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +100,7 @@ pub enum EditError {
 /// Returns whether a command names our program: by its file name, wherever it is.
 #[must_use]
 pub fn is_ours(command: &str) -> bool {
-    Path::new(command).file_name().is_some_and(|name| name == PROGRAM)
+    Path::new(command).file_name().is_some_and(|name| name == SERVER)
 }
 
 /// Sorts an entry by its command.

@@ -1,4 +1,6 @@
-//! Which format a host's file has.
+//! Which format a host's file has, and what can be asked of a text in it.
+//!
+//! The one place that chooses between `json` and `toml`, so that nobody else asks which it is.
 
 use grounding_proto::environment::CLIENT_VARIABLES;
 

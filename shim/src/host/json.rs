@@ -1,7 +1,8 @@
 //! JSON as hosts read it: with comments and trailing commas, a byte order mark, and line ends of either kind.
 //!
 //! The text is parsed to know the positions, then spliced: comments, order, indentation and line ends stay. An edit is
-//! checked against the values before it is returned. Must never edit what a strict reader and a lenient one read differently.
+//! checked against the values before it is returned. Must never edit what a strict reader and a lenient one read
+//! differently.
 
 use grammar::{Document, TokenKind};
 use jsonc_parser::ast::{Object, ObjectProp, Value as Node};
@@ -104,6 +105,15 @@ fn command<'d, 'a>(entry: &'d ObjectProp<'a>, place: Place) -> Result<Result<&'d
     })
 }
 
+/// Returns the literal of the command of an entry that must be ours.
+fn own_command<'d, 'a>(entry: &'d ObjectProp<'a>, place: Place) -> Result<&'d Literal<'a>, EditError> {
+    match command(entry, place)? {
+        Ok(literal) if is_ours(&literal.value) => Ok(literal),
+        Ok(literal) => Err(EditError::Foreign { starts: format!("`{}`", literal.value) }),
+        Err(starts) => Err(EditError::Foreign { starts }),
+    }
+}
+
 fn entry(command: &str, shape: Shape) -> Value {
     match shape {
         Shape::Command => json!({ COMMAND: command }),
@@ -130,26 +140,17 @@ fn register(doc: &Document<'_>, place: Place, program: &str, splices: &mut Splic
         insert(doc, servers, NAME, &entry(program, place.shape), splices);
         return Ok(());
     };
-    match command(present, place)? {
-        Ok(literal) if is_ours(&literal.value) => {
-            if literal.value != program {
-                splices.replace(literal.start()..literal.end(), Value::from(program).to_string());
-            }
-            Ok(())
-        }
-        Ok(literal) => Err(EditError::Foreign { starts: format!("`{}`", literal.value) }),
-        Err(starts) => Err(EditError::Foreign { starts }),
+    let literal = own_command(present, place)?;
+    if literal.value != program {
+        splices.replace(literal.start()..literal.end(), Value::from(program).to_string());
     }
+    Ok(())
 }
 
 fn unregister(doc: &Document<'_>, place: Place, emptied: Emptied, splices: &mut Splices) -> Result<(), EditError> {
     let Some(servers) = servers(doc, place)? else { return Ok(()) };
     let Some(present) = grammar::member(servers, NAME)? else { return Ok(()) };
-    match command(present, place)? {
-        Ok(literal) if is_ours(&literal.value) => {}
-        Ok(literal) => return Err(EditError::Foreign { starts: format!("`{}`", literal.value) }),
-        Err(starts) => return Err(EditError::Foreign { starts }),
-    }
+    own_command(present, place)?;
     match doc.root()? {
         Some(root) if goes(doc, servers, emptied) => cut(doc, root, place.servers, splices),
         _ => cut(doc, servers, NAME, splices),

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grounding_proto::environment::{Environment, EnvironmentError, find_program};
+use grounding_proto::environment::{Environment, EnvironmentError};
 use serde::{Deserialize, Serialize};
 
 use super::entry::NAME;
@@ -136,11 +136,11 @@ impl Host {
     /// Returns its program on PATH.
     #[must_use]
     pub fn executable(self, environment: &Environment) -> Option<PathBuf> {
-        find_program(environment.get("PATH")?, self.program())
+        environment.find_program(self.program())
     }
 
-    /// Returns the arguments, without the server's path at their end, with which its program adds our server for the user;
-    /// nothing when it has no such command, or one that asks questions.
+    /// Returns the arguments, without the server's path at their end, with which its program adds our server for the
+    /// user; nothing when it has no such command, or one that asks questions.
     #[must_use]
     pub fn adding(self) -> Option<&'static [&'static str]> {
         match self {

@@ -1,4 +1,6 @@
 //! Replacements in a text by position: what no replacement covers stays byte for byte.
+//!
+//! It knows lines and indentation and no format. Replacements that don't fit give nothing instead of a spoiled text.
 
 use std::ops::Range;
 

@@ -85,6 +85,12 @@ fn command(entry: &dyn TableLike) -> Result<(&str, Option<Range<usize>>), String
     }
 }
 
+/// Returns the command of an entry that must be ours, and where it stands.
+fn own_command(entry: &dyn TableLike) -> Result<(&str, Option<Range<usize>>), EditError> {
+    let (command, span) = command(entry).map_err(|starts| EditError::Foreign { starts })?;
+    if is_ours(command) { Ok((command, span)) } else { Err(EditError::Foreign { starts: format!("`{command}`") }) }
+}
+
 fn variables_of(entry: &dyn TableLike) -> Result<Option<&Array>, EditError> {
     match entry.get(VARIABLES) {
         None => Ok(None),
@@ -126,10 +132,7 @@ fn register(
     let Some(present) = entry(document)? else {
         return append(text, document, variables, program, splices);
     };
-    let (old, span) = command(present).map_err(|starts| EditError::Foreign { starts })?;
-    if !is_ours(old) {
-        return Err(EditError::Foreign { starts: format!("`{old}`") });
-    }
+    let (old, span) = own_command(present)?;
     if old != program {
         splices.replace(span.ok_or_else(by_hand)?, quoted(program));
     }
@@ -218,10 +221,7 @@ fn line_end(text: &str, position: usize) -> usize {
 
 fn unregister(text: &str, document: &Document<&str>, splices: &mut Splices) -> Result<(), EditError> {
     let Some(present) = entry(document)? else { return Ok(()) };
-    let (old, _) = command(present).map_err(|starts| EditError::Foreign { starts })?;
-    if !is_ours(old) {
-        return Err(EditError::Foreign { starts: format!("`{old}`") });
-    }
+    own_command(present)?;
     let Some(Item::Table(servers)) = document.get(SERVERS) else { return Err(by_hand()) };
     match servers.get_key_value(NAME) {
         Some((_, Item::Table(table))) if !table.is_dotted() => {

@@ -103,13 +103,12 @@ impl Launchd {
     ///
     /// # Errors
     /// When the file can't be written.
-    pub async fn install(&self, program: &Path) -> Result<Change, ServiceError> {
-        let change = write_file(&self.file(), &self.text(program)?)?;
-        if change == Change::Written {
+    pub async fn install(&self, program: &Path) -> Result<(), ServiceError> {
+        if write_file(&self.file(), &self.text(program)?)? == Change::Written {
             // launchd keeps what it read; it fails when the agent was not loaded.
             let _ = self.ask(&["bootout", &self.target()], PATIENCE).await;
         }
-        Ok(change)
+        Ok(())
     }
 
     /// Has the agent started with the user's sessions from now on.
@@ -132,10 +131,10 @@ impl Launchd {
     ///
     /// # Errors
     /// When the file can't be removed.
-    pub async fn remove(&self) -> Result<Change, ServiceError> {
+    pub async fn remove(&self) -> Result<(), ServiceError> {
         // It fails when the agent is not loaded.
         let _ = self.ask(&["bootout", &self.target()], PATIENCE).await;
-        remove_file(&self.file())
+        remove_file(&self.file()).map(drop)
     }
 
     /// Starts the daemon; one that runs is left alone. It gets ready after this returned.
@@ -175,7 +174,7 @@ impl Launchd {
 
     /// Returns whether the user's services outlive the user's sessions: agents never do.
     pub async fn lingering(&self) -> Lingering {
-        Lingering::Off
+        Lingering::Never
     }
 
     fn target(&self) -> String {
@@ -185,10 +184,7 @@ impl Launchd {
     async fn ask(&self, arguments: &[&str], limit: Duration) -> Result<String, ServiceError> {
         let mut command = process::plain(&self.launchctl);
         command.args(arguments).current_dir("/");
-        match tokio::time::timeout(limit, process::run(command)).await {
-            Ok(output) => Ok(output?),
-            Err(_) => Err(ServiceError::TimedOut { command: format!("launchctl {}", arguments.join(" ")), limit }),
-        }
+        Ok(process::run_within(limit, command).await?)
     }
 }
 

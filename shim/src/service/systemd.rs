@@ -8,13 +8,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use grounding_proto::environment::{Environment, find_program};
+use grounding_proto::environment::{Environment, GROUNDING_STATE_DIR, find_program};
 
 use super::{
     Activity, Change, Enablement, Freshness, Lingering, NoManager, PATIENCE, PROMPT, ServiceError, Unit, remove_file,
     write_file,
 };
 use crate::process;
+use crate::store;
 
 /// The daemon's unit.
 pub const SERVICE: &str = "groundingd.service";
@@ -106,7 +107,8 @@ impl Systemd {
     #[must_use]
     pub fn serves_the_same_state(&self, unit: &Unit) -> bool {
         let mut own = unit.variables.split_whitespace().map(|word| word.trim_start_matches('"'));
-        let moved = own.any(|word| word.starts_with("GROUNDING_STATE_DIR=") || word.starts_with("HOME="));
+        let moved =
+            own.any(|word| word.split_once('=').is_some_and(|(name, _)| matches!(name, GROUNDING_STATE_DIR | "HOME")));
         let theirs = self.given.state_dir();
         !moved && is_same_directory(theirs.ok().as_deref(), self.environment.state_dir().ok().as_deref())
     }
@@ -131,12 +133,12 @@ impl Systemd {
     ///
     /// # Errors
     /// When the file can't be written or the manager does not read it.
-    pub async fn install(&self, program: &Path) -> Result<Change, ServiceError> {
+    pub async fn install(&self, program: &Path) -> Result<(), ServiceError> {
         let change = write_file(&self.file(), &text(program)?)?;
         if change == Change::Written || self.unit().await?.freshness == Freshness::Changed {
             self.ask(&["daemon-reload"], PATIENCE).await?;
         }
-        Ok(change)
+        Ok(())
     }
 
     /// Has the unit started with the user's sessions from now on; does not start it now.
@@ -159,18 +161,17 @@ impl Systemd {
     ///
     /// # Errors
     /// When the file can't be removed or the manager does not forget it.
-    pub async fn remove(&self) -> Result<Change, ServiceError> {
-        let change = remove_file(&self.file())?;
-        if change == Change::Written {
+    pub async fn remove(&self) -> Result<(), ServiceError> {
+        if remove_file(&self.file())? == Change::Written {
             self.ask(&["daemon-reload"], PATIENCE).await?;
             // It fails when nothing of the unit is remembered, which is what is wanted.
             let _ = self.ask(&["reset-failed", SERVICE], PROMPT).await;
         }
-        Ok(change)
+        Ok(())
     }
 
-    /// Starts the daemon and returns when it is ready; one that runs is left alone. The socket's unit, where it is enabled, is
-    /// started with it.
+    /// Starts the daemon and returns when it is ready; one that runs is left alone. The socket's unit, where it is enabled,
+    /// is started with it.
     ///
     /// # Errors
     /// When it does not get ready.
@@ -184,8 +185,8 @@ impl Systemd {
         self.ask(&["start", SERVICE], PATIENCE).await.map(drop)
     }
 
-    /// Has the manager forget how the units ended and how often they were started: its limit is for a daemon that crashes by
-    /// itself, not for starts that clients and people ask for.
+    /// Has the manager forget how the units ended and how often they were started: its limit is for a daemon that crashes
+    /// by itself, not for starts that clients and people ask for.
     pub async fn forget_failures(&self) {
         // It fails for a unit that the manager has nothing to forget of.
         let _ = self.ask(&["reset-failed", SERVICE, SOCKET], PROMPT).await;
@@ -242,19 +243,12 @@ impl Systemd {
     async fn run(&self, program: &Path, arguments: &[&str], limit: Duration) -> Result<String, ServiceError> {
         let mut command = process::plain(program);
         command.env_clear().envs(self.environment.variables().iter().cloned()).args(arguments).current_dir("/");
-        match tokio::time::timeout(limit, process::run(command)).await {
-            Ok(output) => Ok(output?),
-            Err(_) => {
-                let name = program.file_name().unwrap_or_default().display();
-                Err(ServiceError::TimedOut { command: format!("{name} {}", arguments.join(" ")), limit })
-            }
-        }
+        Ok(process::run_within(limit, command).await?)
     }
 }
 
 fn program(environment: &Environment, name: &str) -> Option<PathBuf> {
-    let on_path = environment.get("PATH").and_then(|path| find_program(path, name));
-    on_path.or_else(|| find_program(PROGRAM_DIRECTORIES.as_ref(), name))
+    environment.find_program(name).or_else(|| find_program(PROGRAM_DIRECTORIES.as_ref(), name))
 }
 
 /// Returns the user's runtime directory: where the environment says, else where logind makes it.
@@ -264,8 +258,7 @@ fn runtime_directory(environment: &Environment) -> PathBuf {
 }
 
 fn is_same_directory(one: Option<&Path>, other: Option<&Path>) -> bool {
-    let (Some(one), Some(other)) = (one, other) else { return false };
-    one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    one.zip(other).is_some_and(|(one, other)| store::is_same(one, other))
 }
 
 fn text(program: &Path) -> Result<String, ServiceError> {

@@ -1,4 +1,6 @@
 //! Does what a plan says, and goes on with the next host when one fails.
+//!
+//! The record is saved before each change that it tells of, so that whatever ends this half-way can be undone.
 
 use grounding_proto::environment::Environment;
 
@@ -58,9 +60,9 @@ pub async fn carry_out(environment: &Environment, mut plan: Plan) -> Result<Outc
     Ok(outcome)
 }
 
-/// Starts the daemon by the installed programs, so that it does not depend on the place this one was unpacked or built in.
+/// Starts the daemon by the installed programs, so that it does not depend on where this one was unpacked or built.
 async fn start(plan: &Plan) -> Result<(), SetupError> {
-    let mut command = process::plain(plan.installation.program("groundingctl"));
+    let mut command = process::plain(plan.installation.program(process::CONTROL));
     command.arg("start");
     process::run(command).await.map(drop).map_err(SetupError::Daemon)
 }

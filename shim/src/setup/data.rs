@@ -101,8 +101,10 @@ pub fn running_attempts(data: &[Data]) -> usize {
     let verdicts = data.iter().filter(|data| data.kind == Kind::Verdicts);
     let names = verdicts.flat_map(|data| entries(&data.path));
     let is_held = |path: &PathBuf| {
-        // Held for an instant only, and let go with the file.
-        File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
+        // Shared for an instant, and let go with the file. A pipe of that name is no lock and must hold nobody up.
+        path.is_file()
+            && File::open(path)
+                .is_ok_and(|file| matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
     };
     names.filter(|path| path.extension().is_some_and(|extension| extension == "attempt-lock")).filter(is_held).count()
 }

@@ -8,6 +8,7 @@ use grounding_proto::environment::EnvironmentError;
 use crate::host::entry::EditError;
 use crate::process::RunError;
 use crate::service::ServiceError;
+use crate::stop::StopError;
 
 /// Something that was not done.
 #[derive(Debug, thiserror::Error)]
@@ -44,14 +45,6 @@ pub enum SetupError {
     /// A host's own command failed.
     #[error("the host's own command failed; mend what it says, then run this again")]
     Host(#[source] RunError),
-    /// A host's own command did not end.
-    #[error("`{command}` did not end within {seconds} s; run it by hand, then run this again")]
-    HostHangs {
-        /// The command line.
-        command: String,
-        /// The time it was given.
-        seconds: u64,
-    },
     /// A host's own command ended well, and its file does not show it.
     #[error("`{command}` ended without an error, but {} does not show what it did", path.display())]
     HostDiffers {
@@ -77,7 +70,7 @@ pub enum SetupError {
     AttemptsRun,
     /// The daemon does not end.
     #[error("the daemon was not stopped")]
-    Stop(#[source] Box<crate::command::failure::CommandError>),
+    Stop(#[source] Box<StopError>),
 }
 
 impl SetupError {

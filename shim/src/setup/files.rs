@@ -1,17 +1,18 @@
 //! Files of others: read whole, replaced atomically where a link leads, kept as they were beside the record.
 //!
-//! A file is written only if it is still what was read. One that belongs to somebody else, or that a link leads out of the
-//! home and its own directory, is refused. Nothing here knows what is in a file.
+//! A file is written only if it is still what was read. One that belongs to somebody else, or that a link leads out of
+//! the home and its own directory, is refused. Nothing here knows what is in a file.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use grounding_proto::wire::OsText;
 use sha2::{Digest, Sha256};
 
 use super::error::SetupError;
+use crate::store;
 
 /// Largest file of a host that is read, in bytes.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
@@ -122,16 +123,7 @@ impl Snapshot {
 /// # Errors
 /// When it can't be written.
 pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result<(), SetupError> {
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
-        file.write_all(content)?;
-        file.as_file().set_permissions(Permissions::from_mode(mode))?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        File::open(directory)?.sync_all()
-    };
-    write().map_err(SetupError::io("write", path))
+    store::write(path, content, mode).map_err(SetupError::io("write", path))
 }
 
 /// Creates a directory and those above it, and adds each that was absent to the list, the outermost first.
@@ -177,11 +169,7 @@ pub fn keep_copy(directory: &Path, name: &str, content: &[u8]) -> Result<PathBuf
 /// # Errors
 /// When it can't be removed.
 pub fn remove_file(path: &Path) -> Result<bool, SetupError> {
-    match std::fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(SetupError::io("remove", path)(error)),
-    }
+    store::remove(path).map_err(SetupError::io("remove", path))
 }
 
 /// Removes a directory if nothing is in it.
@@ -229,7 +217,8 @@ pub fn sha256_of_file(path: &Path) -> Result<String, SetupError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 

@@ -1,19 +1,22 @@
 //! What set-up will do, found out from what is on disk; nothing is changed here.
+//!
+//! Each part adds what is to be done and the sentence that says it: `changes` for what will be done, `notes` for what
+//! holds, `refusals` for what is left out. `carry_out` does nothing that is not in the plan.
 
 use std::path::{Path, PathBuf};
 
 use grounding_proto::environment::{Environment, GROUNDING_STATE_DIR};
 
 use super::error::SetupError;
-use super::preflight;
 use super::programs::{Installation, Reach};
 use super::record::Record;
 use super::registration::Registering;
 use super::service::{self, ServicePlan};
 use crate::client::{Client, StartPolicy};
 use crate::error::{ClientError, chain};
-use crate::host::entry::PROGRAM;
 use crate::host::known::{Host, Site};
+use crate::preflight;
+use crate::process::{DAEMON, SERVER};
 use crate::service::ServiceManager;
 
 /// What is wanted.
@@ -78,7 +81,7 @@ pub enum Start {
 pub async fn plan(environment: &Environment, wish: &Wish) -> Result<Plan, SetupError> {
     let record = Record::load(environment)?.unwrap_or_default();
     let installation = Installation::plan(environment, wish.prefix.as_deref())?;
-    let server = installation.program(PROGRAM);
+    let server = installation.program(SERVER);
     let Some(server) = server.to_str().map(str::to_owned) else {
         let problem = "is not UTF-8, so no host can be told of it; choose another place with --prefix";
         return Err(SetupError::File { path: server, problem });
@@ -128,7 +131,7 @@ impl Plan {
             self.notes.push(format!("{AUTOMATIC}."));
             return;
         }
-        match service::plan(environment, &self.installation.program(crate::process::DAEMON)).await {
+        match service::plan(environment, &self.installation.program(DAEMON)).await {
             ServicePlan::Holds { file } => self.notes.push(format!("The service is installed: {}.", file.display())),
             ServicePlan::Install { manager, file } => {
                 self.changes.push(format!("Install and enable the service of {}: {}.", manager.name(), file.display()));
@@ -186,12 +189,15 @@ impl Plan {
                 let replaced = !self.installation.copies.is_empty();
                 self.notes.push(if replaced && runs_from(version.pid, &self.installation.directory) {
                     format!(
-                        "The running groundingd (pid {}) ends by itself once nothing is in flight, and the next call starts \
-                         the new one.",
+                        "The running groundingd (pid {}) ends by itself once nothing is in flight, and the next call \
+                         starts the new one.",
                         version.pid
                     )
                 } else if replaced {
-                    format!("groundingd runs from another place (pid {}): `groundingctl restart` replaces it.", version.pid)
+                    format!(
+                        "groundingd runs from another place (pid {}): `groundingctl restart` replaces it.",
+                        version.pid
+                    )
                 } else {
                     format!("groundingd is running (pid {}).", version.pid)
                 });
@@ -215,8 +221,8 @@ impl Plan {
     }
 }
 
-/// Returns whether a process runs a program of a directory, which a replacement of it would end; where the system does not
-/// say, that is taken for granted.
+/// Returns whether a process runs a program of a directory, which a replacement of it would end; where the system does
+/// not say, that is taken for granted.
 fn runs_from(pid: u32, directory: &Path) -> bool {
     let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else { return true };
     directory.canonicalize().is_ok_and(|directory| program.starts_with(directory))

@@ -10,14 +10,16 @@ use grounding_proto::environment::{Environment, is_executable};
 use grounding_proto::wire::OsText;
 
 use super::error::SetupError;
-use super::files::{create_directories, sha256_of_file, write_atomically};
+use super::files::{create_directories, sha256, sha256_of_file, write_atomically};
 use super::record::{Record, Written};
+use crate::process::{CONTROL, DAEMON, SERVER};
+use crate::store;
 
 /// The programs, which stand next to each other.
-pub const PROGRAMS: [&str; 3] = ["groundingd", "grounding-mcp", "groundingctl"];
+pub const PROGRAMS: [&str; 3] = [DAEMON, SERVER, CONTROL];
 
 /// Mode of a program, and of a directory that is made for programs.
-const PROGRAM: u32 = 0o755;
+const EXECUTABLE: u32 = 0o755;
 
 /// Where the programs will be, and which of them have to be copied there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +42,8 @@ pub enum Reach {
 }
 
 impl Installation {
-    /// Finds out what has to be done: nothing when this program stands with the others in a directory of PATH and no other
-    /// place is asked for, else copies to `<prefix>/bin`.
+    /// Finds out what has to be done: nothing when this program stands with the others in a directory of PATH and no
+    /// other place is asked for, else copies to `<prefix>/bin`.
     ///
     /// # Errors
     /// When a program is missing, or something that is not ours is in the way.
@@ -72,10 +74,8 @@ impl Installation {
                 copies.push((from, to));
             }
         }
-        let resolved = directory.canonicalize().ok();
-        let is_reached =
-            |known: &PathBuf| *known == directory || (resolved.is_some() && known.canonicalize().ok() == resolved);
-        let reach = if on_path.iter().any(is_reached) { Reach::OnPath } else { Reach::OffPath };
+        let is_reached = on_path.iter().any(|known| store::is_same(known, &directory));
+        let reach = if is_reached { Reach::OnPath } else { Reach::OffPath };
         Ok(Self { directory, copies, reach })
     }
 
@@ -90,12 +90,12 @@ impl Installation {
     /// # Errors
     /// When a file can't be written.
     pub fn carry_out(&self, environment: &Environment, record: &mut Record) -> Result<(), SetupError> {
-        create_directories(&self.directory, PROGRAM, &mut record.directories)?;
+        create_directories(&self.directory, EXECUTABLE, &mut record.directories)?;
         for (from, to) in &self.copies {
             let content = std::fs::read(from).map_err(SetupError::io("read", from))?;
-            record.note_program(Written { path: OsText::from(to.clone()), sha256: super::files::sha256(&content) });
+            record.note_program(Written { path: OsText::from(to.clone()), sha256: sha256(&content) });
             record.save(environment)?;
-            write_atomically(to, &content, PROGRAM)?;
+            write_atomically(to, &content, EXECUTABLE)?;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ fn path_directories(environment: &Environment) -> Vec<PathBuf> {
 
 /// Returns whether a directory holds this very program, perhaps by links, and the others.
 fn holds_all(directory: &Path, own: &Path) -> bool {
-    let is_own = directory.join("groundingctl").canonicalize().is_ok_and(|path| path == own);
+    let is_own = directory.join(CONTROL).canonicalize().is_ok_and(|path| path == own);
     is_own && PROGRAMS.iter().all(|name| is_executable(&directory.join(name)))
 }
 
@@ -116,7 +116,7 @@ fn holds_all(directory: &Path, own: &Path) -> bool {
 fn is_current(from: &Path, to: &Path) -> Result<bool, SetupError> {
     let Ok(metadata) = to.symlink_metadata() else { return Ok(false) };
     let refused = |problem| Err(SetupError::File { path: to.to_owned(), problem });
-    if to.canonicalize().is_ok_and(|path| from.canonicalize().is_ok_and(|from| path == from)) {
+    if store::is_same(from, to) {
         return Ok(true);
     }
     if !metadata.is_file() {

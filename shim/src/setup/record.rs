@@ -1,7 +1,7 @@
 //! `<state dir>/setup.json`: what set-up did, so that it can be undone exactly.
 //!
-//! It is saved before each change it tells of: what it tells and what did not happen is recognized by its hash. One that
-//! can't be read, or that a newer build wrote, is left as it is and nothing is changed.
+//! It is saved before each change it tells of: what it tells and what did not happen is recognized by its hash. One
+//! that can't be read, or that a newer build wrote, is left as it is and nothing is changed.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -133,8 +133,8 @@ impl Record {
         serde_json::from_slice(&bytes).map(Some).map_err(|_| refused(damaged))
     }
 
-    /// Takes the lock that a set-up or removal holds while it changes something, and checks that the record is still what
-    /// this one was planned by. The lock is that of the state directory itself, so that no file of it is left.
+    /// Takes the lock that a set-up or removal holds while it changes something, and checks that the record is still
+    /// what this one was planned by. The lock is that of the state directory itself, so that no file of it is left.
     ///
     /// # Errors
     /// When another one has it or had it since, or the directory can't be used.

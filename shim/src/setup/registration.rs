@@ -1,14 +1,14 @@
 //! The entry in one host's file: what is to be done so that it is there, and how it is done.
 //!
-//! A host's own command adds the entry where the host has one; a file is edited where it has none, where our entry is there
-//! already and has to be mended, and where the command would change more than the entry. What is there holds when the file
-//! says so: no command is run to find out.
+//! A host's own command adds the entry where the host has one; a file is edited where it has none, where our entry is
+//! there already and has to be mended, and where the command would change more than the entry. What is there holds when
+//! the file says so: no command is run to find out.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use grounding_proto::environment::{Environment, find_program};
+use grounding_proto::environment::Environment;
 use grounding_proto::wire::OsText;
 
 use super::error::SetupError;
@@ -215,13 +215,7 @@ impl Registering {
 pub async fn run_host(command: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), SetupError> {
     let mut plain = process::plain(command);
     plain.args(arguments);
-    match tokio::time::timeout(PATIENCE, process::run(plain)).await {
-        Ok(ended) => ended.map(drop).map_err(SetupError::Host),
-        Err(_) => {
-            let command = command.display().to_string();
-            Err(SetupError::HostHangs { command, seconds: PATIENCE.as_secs() })
-        }
-    }
+    process::run_within(PATIENCE, plain).await.map(drop).map_err(SetupError::Host)
 }
 
 /// Returns whether an entry with a command that looks like ours is: what it starts is a native program, or gone.
@@ -231,12 +225,12 @@ pub fn is_replaceable(environment: &Environment, command: &str) -> bool {
     let found = if path.is_absolute() {
         Some(path.to_owned()).filter(|path| path.exists())
     } else {
-        environment.get("PATH").and_then(|value| find_program(value, command))
+        environment.find_program(command)
     };
     is_ours(command) && found.is_none_or(|path| is_native(&path))
 }
 
-/// Takes our entry out of a host's file, as far as it is ours, and returns whether anything was changed.
+/// Takes our entry out of a host's file, as far as it is ours.
 ///
 /// # Errors
 /// When the file can't be read or edited, or the host's command fails.

@@ -1,4 +1,7 @@
 //! What a removal will do, found out from the record and from what is on disk; nothing is changed here.
+//!
+//! What setup wrote and nobody changed since is undone exactly; of anything else our entry alone is taken out, or the
+//! file stays and is named. Data stays unless its deletion is asked for.
 
 use std::path::{Path, PathBuf};
 

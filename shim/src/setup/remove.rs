@@ -13,10 +13,10 @@ use super::record;
 use super::registration::unregister;
 use super::removal::{Fate, Removal, directories};
 use crate::client::{Client, StartPolicy};
-use crate::command::stop;
 use crate::error::chain;
 use crate::service::{ServiceError, ServiceManager};
 use crate::state::State;
+use crate::stop;
 
 /// Does what the removal says, and returns a sentence for each part that was not done.
 ///
@@ -117,24 +117,23 @@ async fn stop_daemon(environment: &Environment) -> Result<(), SetupError> {
 
 /// Removes what is no data from the state directory: socket, locks, notes, log, record and kept files.
 fn remove_state(environment: &Environment) -> Result<(), SetupError> {
-    let state = environment.state_dir()?;
-    if let Ok(paths) = State::new(environment) {
-        remove_file(paths.socket())?;
-    }
+    let (state, directory) = (State::new(environment)?, environment.state_dir()?);
+    remove_file(state.socket())?;
     remove_empty_directory(&environment.run_dir()?)?;
-    for directory in [record::backups(environment)?, state.join("log")] {
-        let files = std::fs::read_dir(&directory).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let log = state.log_file();
+    for directory in [record::backups(environment)?.as_path(), log.parent().unwrap_or(&directory)] {
+        let files = std::fs::read_dir(directory).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
         for file in files.filter(|path| path.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir())) {
             remove_file(&file)?;
         }
-        remove_empty_directory(&directory)?;
+        remove_empty_directory(directory)?;
     }
-    remove_empty_directory(&state.join("setup"))?;
-    for name in ["start-failed", "start.lock", "groundingd.lock"] {
-        remove_file(&state.join(name))?;
+    remove_empty_directory(&directory.join("setup"))?;
+    for file in state.locks_and_notes() {
+        remove_file(&file)?;
     }
     remove_file(&record::path(environment)?)?;
     // The note that keeps clients from starting the daemon goes last.
-    remove_file(&state.join("stopped"))?;
-    remove_empty_directory(&state)
+    remove_file(&state.stopped_file())?;
+    remove_empty_directory(&directory)
 }

@@ -13,12 +13,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::super::attempts;
 use super::super::failure::CommandError;
-use super::super::{attempts, stop};
 use super::DemoError;
 use crate::client::{Client, StartPolicy};
 use crate::error::ClientError;
 use crate::process;
+use crate::stop::{self, StopError};
 
 /// Prefixes of variables that would lead out of the stage, and whole names.
 const FOREIGN_PREFIXES: &[&str] = &["CLAUDE_", "GIT_", "GROUNDING_", "SOLUTION_", "XDG_"];
@@ -171,13 +172,13 @@ async fn end_daemon(client: &Client) -> Result<(), DemoError> {
     };
     let state = client.state().map_err(|error| failed(error.into()))?;
     match tokio::time::timeout(END, stop::end(client, &state)).await {
-        Ok(ended) => ended.map(drop).map_err(failed),
+        Ok(ended) => ended.map(drop).map_err(|error| failed(error.into())),
         Err(_) => {
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
                 // It ended this very moment when it can't be killed.
                 let _ = kill_process(pid, Signal::KILL);
             }
-            Err(failed(CommandError::StillRunning { pid, seconds: END.as_secs() }))
+            Err(failed(StopError::StillRunning { pid, seconds: END.as_secs() }.into()))
         }
     }
 }

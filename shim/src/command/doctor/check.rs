@@ -1,4 +1,7 @@
 //! What one look of `doctor` found, and how looks are kept from holding it up.
+//!
+//! Programs read the names of checks and statuses, people the sentences. A look that does not come to an end is a finding,
+//! and whatever warns or fails says what to do.
 
 use std::time::Duration;
 

@@ -53,15 +53,13 @@ pub(super) async fn reach(client: &Client) -> Reached {
 /// Looks at the daemon.
 pub(super) async fn checks(client: &Client, state: &State, reached: &Reached) -> Vec<Check> {
     let mut checks = vec![answers(reached, state)];
-    let pid = match reached {
-        Reached::Answers(answer) => Some(answer.pid),
-        _ => None,
+    let expected = match reached {
+        Reached::Answers(answer) => Holder::Daemon(answer.pid),
+        _ => Holder::Nobody,
     };
     let path = state.instance_lock().to_owned();
-    let is_needed = matches!(reached, Reached::Answers(_));
-    checks
-        .push(bounded("lock", move || lock(&path, if is_needed { Holder::Daemon(pid) } else { Holder::Nobody })).await);
-    checks.extend(start(state, is_needed));
+    checks.push(bounded("lock", move || lock(&path, expected)).await);
+    checks.extend(start(state, expected));
     checks.push(ledger(client, reached).await);
     checks
 }
@@ -113,9 +111,11 @@ fn build(answer: &VersionAnswer) -> Check {
 }
 
 /// Who is expected to hold the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     Nobody,
-    Daemon(Option<u32>),
+    /// The daemon that answers, by its pid.
+    Daemon(u32),
 }
 
 fn lock(path: &Path, expected: Holder) -> Check {
@@ -133,7 +133,7 @@ fn lock(path: &Path, expected: Holder) -> Check {
     };
     let holder = held_by(path).unwrap_or_else(|| "a process that left no name".to_owned());
     match (held, expected) {
-        (Some(true), Holder::Daemon(Some(pid))) if holder.starts_with(&format!("pid {pid},")) => {
+        (Some(true), Holder::Daemon(pid)) if holder.starts_with(&format!("pid {pid},")) => {
             Check::ok(name, format!("{shown} is held by the daemon ({holder})"))
         }
         (Some(true), Holder::Daemon(_)) => {
@@ -176,7 +176,9 @@ fn is_held(path: &Path) -> std::io::Result<Option<bool>> {
 /// Returns whom the lock file names: process and build, and whether that process is there.
 fn held_by(path: &Path) -> Option<String> {
     let mut content = String::new();
-    File::open(path).ok()?.take(256).read_to_string(&mut content).ok()?;
+    // A pipe in its place must hold nobody up.
+    let file = path.is_file().then(|| File::open(path).ok()).flatten()?;
+    file.take(256).read_to_string(&mut content).ok()?;
     let (pid, version) = content.trim().split_once(' ')?;
     let process = pid.parse().ok().and_then(Pid::from_raw)?;
     let gone = matches!(test_kill_process(process), Err(rustix::io::Errno::SRCH));
@@ -185,13 +187,15 @@ fn held_by(path: &Path) -> Option<String> {
 }
 
 /// Says what keeps the daemon from being started.
-fn start(state: &State, is_running: bool) -> Vec<Check> {
+fn start(state: &State, expected: Holder) -> Vec<Check> {
     let mut checks = Vec::new();
     if state.is_stopped() {
         let message = "`groundingctl stop` keeps clients from starting the daemon";
         checks.push(Check::warning("stopped", message, "groundingctl start"));
     }
-    if !is_running && let Some((age_ms, text)) = state.last_failure() {
+    if expected == Holder::Nobody
+        && let Some((age_ms, text)) = state.last_failure()
+    {
         let message = format!("the last start failed, {} ago: {}", when::duration(age_ms), printable(&text));
         checks.push(Check::failure("last-start", message, "mend what it says, then groundingctl start"));
     }

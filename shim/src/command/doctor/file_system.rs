@@ -1,4 +1,7 @@
 //! Which file system a path is on, as far as it matters: SQLite's locks and our own are only sure on a local one.
+//!
+//! A kind that is not known to be elsewhere counts as local, below FUSE as elsewhere: a warning too few costs less there
+//! than one that everybody learns to pass over.
 
 use std::path::Path;
 

@@ -5,13 +5,14 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use grounding_proto::environment::{Environment, find_program, is_executable};
+use grounding_proto::environment::{Environment, is_executable};
 use grounding_proto::text::printable;
 
 use super::check::{Check, bounded};
 use crate::host::entry::Registration;
 use crate::host::known::{Host, Site};
 use crate::process;
+use crate::store;
 
 /// Largest configuration that is read, in bytes.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
@@ -20,7 +21,7 @@ const SETUP: &str = "groundingctl setup";
 
 /// Looks at each host that is found.
 pub(super) async fn checks(environment: &Environment) -> Vec<Check> {
-    let ours = process::sibling(environment, "grounding-mcp").ok();
+    let ours = process::sibling(environment, process::SERVER).ok();
     let mut checks = Vec::new();
     for host in Host::ALL {
         let name = format!("host-{}", host.program());
@@ -75,7 +76,7 @@ fn look(name: &str, site: &Site, environment: &Environment, ours: Option<&Path>)
     let Some(program) = program(&command, environment) else {
         return Check::failure(name, format!("{title} starts {shown} ({file}), which is not there"), SETUP);
     };
-    if ours.is_some_and(|ours| ours.canonicalize().ok() != program.canonicalize().ok()) {
+    if ours.is_some_and(|ours| !store::is_same(ours, &program)) {
         let message = format!("{title} starts {shown} ({file}), which is not the one beside this program");
         return Check::warning(name, message, SETUP);
     }
@@ -104,7 +105,6 @@ fn read(path: &Path) -> Result<Option<String>, String> {
 /// Returns the file that a host would start for a command.
 fn program(command: &str, environment: &Environment) -> Option<PathBuf> {
     let path = Path::new(command);
-    let found =
-        if command.contains('/') { Some(path.to_owned()) } else { find_program(environment.get("PATH")?, command) };
+    let found = if command.contains('/') { Some(path.to_owned()) } else { environment.find_program(command) };
     found.filter(|path| is_executable(path))
 }

@@ -4,18 +4,20 @@
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use grounding_proto::environment::{Environment, SOLUTION_PREFLIGHT_BIN, find_program, is_executable};
+use grounding_proto::environment::{Environment, SOLUTION_PREFLIGHT_BIN, is_executable};
 use grounding_proto::text::printable;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 
 use super::check::Check;
 use crate::context::VERSION;
+use crate::preflight::{self, FoundBy, Preflight};
 use crate::process;
+use crate::store;
 
 /// How long a program may take to say its version; a preflight of npm starts Node.js first.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +33,7 @@ pub(super) async fn checks(environment: &Environment) -> Vec<Check> {
 async fn own(environment: &Environment) -> Check {
     let name = "programs";
     let mut places = Vec::new();
-    for program in [process::DAEMON, "grounding-mcp"] {
+    for program in [process::DAEMON, process::SERVER] {
         let path = match process::sibling(environment, program) {
             Ok(path) => path,
             Err(error) => {
@@ -56,8 +58,7 @@ async fn own(environment: &Environment) -> Check {
     }
     for path in &places {
         let named = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let on_path = environment.get("PATH").and_then(|path| find_program(path, named));
-        if let Some(other) = on_path.filter(|other| other.canonicalize().ok() != path.canonicalize().ok()) {
+        if let Some(other) = environment.find_program(named).filter(|other| !store::is_same(other, path)) {
             let message = format!("PATH leads to {}, which is another one than {}", other.display(), path.display());
             return Check::warning(name, message, "remove the one you do not want, or change the order of PATH");
         }
@@ -66,23 +67,18 @@ async fn own(environment: &Environment) -> Check {
     Check::ok(name, format!("all three are build {VERSION}, in {}", directory.display()))
 }
 
-/// Finds the preflight as the daemon does, and starts it.
+/// Finds the preflight, and starts it.
 async fn preflight(environment: &Environment) -> Check {
     let name = "preflight";
-    let on_path = |program: &str| find_program(environment.get("PATH")?, program);
-    let (program, found_by) = match environment.get(SOLUTION_PREFLIGHT_BIN) {
-        None => match on_path("preflight") {
-            Some(program) => (program, "on PATH"),
-            None => return Check::ok(name, "the built-in checks: there is no `preflight` on PATH"),
-        },
-        Some(named) if named == "builtin" => {
+    let (program, found_by) = match preflight::find(environment) {
+        Preflight::BuiltIn(FoundBy::Path) => {
+            return Check::ok(name, "the built-in checks: there is no `preflight` on PATH");
+        }
+        Preflight::BuiltIn(FoundBy::Variable) => {
             return Check::ok(name, format!("the built-in checks, as {SOLUTION_PREFLIGHT_BIN} says"));
         }
-        Some(named) => {
-            let is_bare = !named.as_encoded_bytes().contains(&b'/');
-            let found = if is_bare { named.to_str().and_then(on_path) } else { None };
-            (found.unwrap_or_else(|| PathBuf::from(named)), SOLUTION_PREFLIGHT_BIN)
-        }
+        Preflight::Program { path, found_by: FoundBy::Path } => (path, "on PATH"),
+        Preflight::Program { path, found_by: FoundBy::Variable } => (path, SOLUTION_PREFLIGHT_BIN),
     };
     let shown = program.display();
     if !program.is_absolute() {
@@ -109,7 +105,7 @@ async fn preflight(environment: &Environment) -> Check {
 async fn git(environment: &Environment) -> Check {
     let name = "git";
     let remedy = "install git, and start the hosts with a PATH that leads to it";
-    let Some(program) = environment.get("PATH").and_then(|path| find_program(path, "git")) else {
+    let Some(program) = environment.find_program("git") else {
         return Check::failure(name, "not found on PATH, and no solution can be checked without it", remedy);
     };
     match version(environment, &program).await {

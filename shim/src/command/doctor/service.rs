@@ -1,4 +1,6 @@
 //! The user's service manager: whether our unit there is of use, and whether it outlives the user's sessions.
+//!
+//! A manager that is absent or does not answer is no failure, because clients then start the daemon by themselves.
 
 use grounding_proto::environment::Environment;
 
@@ -78,7 +80,8 @@ fn service(environment: &Environment, manager: &ServiceManager, unit: &Unit, ser
     }
     if !serves {
         let message = format!("the daemon of {shown} has another state directory than this environment");
-        let remedy = "name the same GROUNDING_STATE_DIR in both, or in neither; clients start their daemon by themselves meanwhile";
+        let remedy = "name the same GROUNDING_STATE_DIR in both, or in neither; clients start their daemon by themselves \
+                      meanwhile";
         return Check::warning(name, message, remedy);
     }
     match unit.activity {
@@ -99,6 +102,7 @@ fn lingering(lingering: Lingering) -> Check {
             let message = "off: the daemon, and attempts that run, end with your last session";
             Check::warning(name, message, "loginctl enable-linger, if they should go on")
         }
+        Lingering::Never => Check::ok(name, "never: the daemon, and attempts that run, end with your last session"),
         Lingering::Unknown => Check::ok(name, "not known here"),
     }
 }

@@ -1,4 +1,5 @@
-//! Files and directories: whether they are there, whose they are, who else may enter or write, and on which file system.
+//! Files and directories: whether they are there, whose they are, who else may enter or write, and on which file
+//! system.
 //!
 //! Nothing is created, changed or locked, and of the signing key nothing but its metadata is read.
 
@@ -7,12 +8,16 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use grounding_proto::environment::Environment;
+use grounding_proto::environment::{
+    EVIDENCE_LEDGER_DB, Environment, GROUNDING_MCP_HYPOTHESES_DIR, GROUNDING_MCP_SESSIONS_DIR, GROUNDING_STATE_DIR,
+    SOLUTION_VERDICT_DIR,
+};
 use grounding_proto::wire::Root;
 use rustix::fs::{Access, access};
 
-use super::check::{Check, bounded};
+use super::check::{Check, Status, bounded};
 use super::file_system::{self, FileSystem};
+use crate::error::chain;
 use crate::state::State;
 
 /// What a key of fewer bytes is not.
@@ -108,7 +113,7 @@ fn state_directory(path: &Path) -> Check {
         return Check::failure(name, format!("{shown} is not a directory (a symlink is not followed)"), "remove it");
     }
     if !is_ours(&metadata) {
-        let remedy = "set GROUNDING_STATE_DIR to a directory of yours, for every client alike";
+        let remedy = format!("set {GROUNDING_STATE_DIR} to a directory of yours, for every client alike");
         return Check::failure(name, format!("{shown} belongs to another user"), remedy);
     }
     if mode(&metadata) & 0o022 != 0 {
@@ -117,18 +122,14 @@ fn state_directory(path: &Path) -> Check {
     if access(path, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return Check::failure(name, format!("{shown} can't be written"), format!("chmod 700 {shown}"));
     }
-    on_file_system(Check::ok(name, format!("{shown} (mode {:o})", mode(&metadata))), path, "GROUNDING_STATE_DIR")
+    on_file_system(Check::ok(name, format!("{shown} (mode {:o})", mode(&metadata))), path, GROUNDING_STATE_DIR)
 }
 
 fn socket(state: &State) -> Check {
     let name = "socket";
     let path = state.socket();
     if let Err(error) = state.check_run_directory() {
-        return Check::failure(
-            name,
-            crate::error::chain(&error),
-            "do as it says; the daemon makes the directory again",
-        );
+        return Check::failure(name, chain(&error), "do as it says; the daemon makes the directory again");
     }
     let metadata = match look(path) {
         Found::Nothing => return Check::ok(name, format!("{} is not there: no daemon listens", path.display())),
@@ -166,9 +167,9 @@ fn storage_directory(name: &'static str, path: &Path) -> Check {
         return Check::warning(name, format!("{shown} can be written by other users"), format!("chmod go-w {shown}"));
     }
     let variable = match name {
-        "sessions" => "GROUNDING_MCP_SESSIONS_DIR",
-        "hypotheses" => "GROUNDING_MCP_HYPOTHESES_DIR",
-        _ => "SOLUTION_VERDICT_DIR",
+        "sessions" => GROUNDING_MCP_SESSIONS_DIR,
+        "hypotheses" => GROUNDING_MCP_HYPOTHESES_DIR,
+        _ => SOLUTION_VERDICT_DIR,
     };
     on_file_system(Check::ok(name, format!("{shown} (mode {:o})", mode(&metadata))), path, variable)
 }
@@ -179,7 +180,7 @@ fn ledger_file(path: &Path) -> Check {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound && matches!(look(path), Found::Nothing) => {
             let check = absent(name, path, "it is made with the first entry");
-            return on_file_system(check, path, "EVIDENCE_LEDGER_DB");
+            return on_file_system(check, path, EVIDENCE_LEDGER_DB);
         }
         Err(error) => return unreadable(name, path, &error),
     };
@@ -198,12 +199,12 @@ fn ledger_file(path: &Path) -> Check {
         let message = format!("{shown} is open to other users (mode {:o})", mode(&metadata));
         return Check::warning(name, message, format!("chmod 600 {shown}"));
     }
-    on_file_system(Check::ok(name, format!("{shown} (mode {:o})", mode(&metadata))), path, "EVIDENCE_LEDGER_DB")
+    on_file_system(Check::ok(name, format!("{shown} (mode {:o})", mode(&metadata))), path, EVIDENCE_LEDGER_DB)
 }
 
 /// Turns a good finding into a warning where the path is on another machine.
 fn on_file_system(check: Check, path: &Path, variable: &str) -> Check {
-    if check.status != super::check::Status::Ok {
+    if check.status != Status::Ok {
         return check;
     }
     match file_system::of(path) {
@@ -261,7 +262,6 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    use super::super::check::Status;
     use super::*;
 
     fn write(path: &Path, content: &[u8], mode: u32) {

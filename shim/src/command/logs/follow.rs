@@ -1,4 +1,6 @@
 //! Goes on with a log: what is appended, and the file that takes its place when it is set aside.
+//!
+//! It looks again and again, which works on every file system, and ends with its reader.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! Prints pieces of a log: the bytes as they are, without what would steer a terminal, or a JSON object per line.
+//!
+//! A line may come in pieces, and what is kept of it is bounded. It knows the form of the daemon's lines and nothing of
+//! files.
 
 use std::io;
 use std::path::Path;

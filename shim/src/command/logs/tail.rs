@@ -1,4 +1,6 @@
 //! A log file that is read forwards, and where its last lines begin.
+//!
+//! It is looked through from its end in pieces of one size, however long its lines are, and never read as a whole.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};

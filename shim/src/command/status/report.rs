@@ -1,4 +1,6 @@
 //! What `status` finds: the daemon's own words, or that it is down, and what only a client knows.
+//!
+//! It never starts a daemon: one that is down is an answer.
 
 use grounding_proto::wire::{Health, HealthAnswer, PROTOCOL};
 use serde::Serialize;

@@ -1,4 +1,6 @@
 //! A report as people like to read it: a row per part, times relative to now, the live attempts below.
+//!
+//! No promise to programs; they read the JSON. Whatever the daemon passes on from others is made printable here.
 
 use grounding_proto::ledger::{LedgerHealth, LedgerStatusAnswer};
 use grounding_proto::text::printable;

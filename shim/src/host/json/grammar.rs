@@ -1,4 +1,7 @@
 //! A JSON text with the positions of its values and tokens.
+//!
+//! It owns which liberties beyond JSON are taken for granted, and that a key which stands twice is refused. It knows
+//! nothing of servers and changes nothing.
 
 use std::ops::Range;
 
