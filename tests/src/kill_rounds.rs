@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use sqlx::{Connection as _, SqliteConnection};
 
-use crate::http::block_on;
-use crate::{Shim, TestEnvironment, process, wait_for};
+use crate::{Shim, TestEnvironment, ledger, process, wait_for};
 
 /// Writers at once.
 const WRITERS: usize = 4;
@@ -212,7 +210,7 @@ impl Writer {
 /// Returns how often each content is there, read from the files alone, and checks that they are sound.
 fn found(environment: &TestEnvironment) -> BTreeMap<(Store, String), usize> {
     let mut found = BTreeMap::new();
-    for content in ledger_contents(environment) {
+    for content in ledger::contents(&environment.path(".evidence-ledger/ledger.db")) {
         *found.entry((Store::Ledger, content)).or_default() += 1;
     }
     for session in json_files(environment, ".grounding-mcp/sessions") {
@@ -226,20 +224,6 @@ fn found(environment: &TestEnvironment) -> BTreeMap<(Store, String), usize> {
         }
     }
     found
-}
-
-fn ledger_contents(environment: &TestEnvironment) -> Vec<String> {
-    let path = environment.path(".evidence-ledger/ledger.db");
-    block_on(async {
-        let url = format!("sqlite://{}?mode=rw", path.display());
-        let mut connection = SqliteConnection::connect(&url).await.expect("the ledger opens");
-        let check = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut connection).await;
-        let sound: String = check.expect("the ledger is checked");
-        assert_eq!(sound, "ok");
-        let contents = sqlx::query_scalar("SELECT content FROM entries").fetch_all(&mut connection).await;
-        connection.close().await.expect("the ledger closes");
-        contents.expect("the ledger is read")
-    })
 }
 
 fn json_files(environment: &TestEnvironment, directory: &str) -> Vec<Value> {

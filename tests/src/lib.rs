@@ -10,6 +10,7 @@ pub mod contract;
 pub mod environment;
 pub mod http;
 pub mod kill_rounds;
+pub mod ledger;
 pub mod pipes;
 pub mod process;
 pub mod repository;

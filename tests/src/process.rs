@@ -41,12 +41,30 @@ fn signal(pid: u32, signal: Signal) -> bool {
 /// counted by the kernel: a listing of them ends early when one goes while it is read.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // The fields follow the command name, which stands in parentheses and may hold anything.
-    let fields: Vec<_> = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').collect();
+    let Some(fields) = stat(pid) else { return false };
     let threads = fields.get(17).and_then(|count| count.parse::<u32>().ok());
-    let is_zombie = fields.first().is_some_and(|state| matches!(*state, "Z" | "X"));
+    let is_zombie = fields.first().is_some_and(|state| matches!(state.as_str(), "Z" | "X"));
     !is_zombie || threads.is_some_and(|threads| threads > 1)
+}
+
+/// Returns the processor time that a process has used; one that has ended counts until it is waited for.
+///
+/// # Panics
+/// When there is no such process.
+#[must_use]
+pub fn processor_time(pid: u32) -> Duration {
+    // Linux counts in hundredths of a second here, whatever its timer is.
+    const TICK: Duration = Duration::from_millis(10);
+    let fields = stat(pid).expect("the process was not waited for");
+    let ticks = |index: usize| fields[index].parse::<u32>().expect("a number");
+    TICK * (ticks(11) + ticks(12))
+}
+
+/// Returns what the kernel says of a process behind its command name, which stands in parentheses and may hold anything.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    Some(fields.split(' ').map(str::to_owned).collect())
 }
 
 /// Waits for a child of this process to end and returns its status and how long that took from now on.

@@ -55,14 +55,15 @@ impl Listener {
     ///
     /// # Errors
     /// When neither can be used.
-    pub(super) fn adopt(
+    pub(super) async fn adopt(
         handed: std::os::unix::net::UnixListener,
         path: &Path,
     ) -> Result<(Self, Vec<UnixStream>), ServeError> {
         let listener = UnixListener::from_std(handed).map_err(ServeError::io("use the socket handed over at", path))?;
         let inode = fs::symlink_metadata(path).map(|metadata| metadata.ino());
         // No other instance listens here: whoever answers has this socket's queue. It sees a connection that ends at once.
-        let is_reachable = match std::os::unix::net::UnixStream::connect(path) {
+        // Asked without blocking: a full queue would be waited for, and nobody but this daemon takes from it.
+        let is_reachable = match UnixStream::connect(path).await {
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
             Ok(_) => true,
         };
@@ -198,7 +199,7 @@ mod tests {
         let path = directory.path().join("s");
         let manager = handed(&path);
         assert_eq!(listening_process(&manager), cfg!(target_os = "linux").then(|| std::process::id() as i32));
-        let (listener, waiting) = Listener::adopt(manager.try_clone().unwrap(), &path).unwrap();
+        let (listener, waiting) = Listener::adopt(manager.try_clone().unwrap(), &path).await.unwrap();
         assert!(waiting.is_empty() && listener.owner() == Owner::Manager && listener.is_in_place());
         let _client = std::os::unix::net::UnixStream::connect(&path).unwrap();
         listener.remove();
@@ -208,6 +209,22 @@ mod tests {
         assert!(manager.accept().is_ok() && manager.accept().is_ok() && manager.accept().is_err());
     }
 
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_managers_socket_with_a_full_queue_is_adopted_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let manager = handed(&path);
+        rustix::net::listen(&manager, 0).unwrap();
+        let _client = UnixStream::connect(&path).await.unwrap();
+        let full = UnixStream::connect(&path).await.unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock, "the queue is full");
+        let adopted = Listener::adopt(manager.try_clone().unwrap(), &path);
+        let (listener, waiting) =
+            tokio::time::timeout(std::time::Duration::from_secs(10), adopted).await.unwrap().unwrap();
+        assert!(waiting.is_empty() && listener.owner() == Owner::Manager);
+    }
+
     #[tokio::test]
     async fn a_managers_socket_that_nobody_can_reach_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
@@ -215,12 +232,12 @@ mod tests {
         let manager = handed(&path);
         let _client = std::os::unix::net::UnixStream::connect(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        let (listener, waiting) = Listener::adopt(manager.try_clone().unwrap(), &path).unwrap();
+        let (listener, waiting) = Listener::adopt(manager.try_clone().unwrap(), &path).await.unwrap();
         assert_eq!((waiting.len(), listener.owner()), (1, Owner::Daemon));
         drop(listener);
         // A file that a dead daemon left leads nowhere either.
         assert!(path.exists());
-        let (listener, waiting) = Listener::adopt(manager, &path).unwrap();
+        let (listener, waiting) = Listener::adopt(manager, &path).await.unwrap();
         assert!(waiting.is_empty() && listener.owner() == Owner::Daemon);
         listener.remove();
         assert!(!path.exists());

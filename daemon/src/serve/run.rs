@@ -90,12 +90,13 @@ async fn prepare(
     let daemon = Daemon::new(environment, socket.clone(), SystemClock::shared());
     recover(&daemon, readiness).await;
     let (listener, waiting) = match handed {
-        Some(handed) => Listener::adopt(handed, &socket)?,
+        Some(handed) => Listener::adopt(handed, &socket).await?,
         None => (Listener::bind(&socket)?, Vec::new()),
     };
     // Heard from here on: whoever reads `ready` may send one, and an unheard one would leave the socket behind.
-    if let Ok(termination) = process::termination() {
-        tokio::spawn(drain_on_signal(daemon.clone(), termination));
+    match process::termination() {
+        Ok(termination) => drop(tokio::spawn(drain_on_signal(daemon.clone(), termination))),
+        Err(error) => tracing::warn!(%error, "no signal can be heard; one ends the daemon without a drain"),
     }
     tracing::info!(version = api::health::VERSION, pid = std::process::id(), socket = %socket.display(), "serving");
     readiness.ready(&socket);

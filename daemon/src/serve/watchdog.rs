@@ -56,9 +56,10 @@ async fn ask(socket: &Path) -> Result<(), String> {
         let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let body = to_bytes(Body::new(answer.into_body()), MAX_BYTES).await.map_err(|error| error.to_string())?;
         let version: VersionAnswer = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
-        match version.pid == std::process::id() {
-            true => Ok(()),
-            false => Err(format!("process {} answers in this one's place", version.pid)),
+        if version.pid == std::process::id() {
+            Ok(())
+        } else {
+            Err(format!("process {} answers in this one's place", version.pid))
         }
     };
     // The connection does not outlive the question, whichever ends first.

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use grounding_proto::environment::Environment;
+use grounding_tests::environment::not_run_here;
 use grounding_tests::http::{Connection, block_on, context};
-use grounding_tests::process::{command, processes_of};
-use grounding_tests::{Shim, TestEnvironment, binaries};
+use grounding_tests::process::{command, processes_of, processor_time};
+use grounding_tests::{Shim, TestEnvironment, binaries, ledger};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
@@ -22,8 +23,6 @@ use super::points::Points;
 use super::stub;
 
 const LEDGER: &str = ".evidence-ledger/ledger.db";
-/// What a test prints that needs a mount and gets none.
-const NO_MOUNTS: &str = "not run: this system lets no test mount a file system";
 /// How long a locked ledger is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 
@@ -60,24 +59,9 @@ fn contents(shim: &mut Shim) -> BTreeSet<String> {
     facts.iter().map(|entry| entry["content"].as_str().expect("text").to_owned()).collect()
 }
 
-/// A connection of another program.
-async fn other_program(path: &Path) -> SqliteConnection {
-    let url = format!("sqlite://{}?mode=rw", path.display());
-    SqliteConnection::connect(&url).await.expect("the database opens")
-}
-
 /// Returns what another program finds, in a sound file.
 fn found_by_others(path: &Path) -> BTreeSet<String> {
-    block_on(async {
-        let mut connection = other_program(path).await;
-        let check = sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut connection).await;
-        let sound: String = check.expect("the ledger is checked");
-        assert_eq!(sound, "ok");
-        let found = sqlx::query_scalar("SELECT content FROM entries").fetch_all(&mut connection).await;
-        connection.close().await.expect("the ledger closes");
-        let found: Vec<String> = found.expect("the ledger is read");
-        found.into_iter().collect()
-    })
+    ledger::contents(path).into_iter().collect()
 }
 
 fn set(contents: &[&str]) -> BTreeSet<String> {
@@ -103,8 +87,8 @@ fn stop(environment: &TestEnvironment) {
     grounding_tests::process::kill(daemon);
 }
 
-/// Returns a shim whose daemon sees mounts of its own, made by a script over the directory `$1`; nothing where the system
-/// lets nobody but root make any.
+/// Returns a shim whose daemon sees mounts of its own, made by a script over the directory `$1`; nothing, with the
+/// reason on stderr, where the system lets nobody but root make any.
 fn shim_with_mounts(environment: &TestEnvironment, script: &str, directory: &Path) -> Option<Shim> {
     let kinds: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
     let works = |kind: &&&[&str]| {
@@ -113,7 +97,10 @@ fn shim_with_mounts(environment: &TestEnvironment, script: &str, directory: &Pat
         probe.args(["mount", "-t", "tmpfs", "none", "/mnt"]);
         probe.output().is_ok_and(|output| output.status.success())
     };
-    let kind = kinds.iter().find(works)?;
+    let Some(kind) = kinds.iter().find(works) else {
+        not_run_here("this system lets no test mount a file system");
+        return None;
+    };
     let mut shim = environment.command("unshare");
     let script = format!("{script} && exec \"$2\"");
     shim.args(*kind).args(["sh", "-c", &script, "sh"]).arg(directory).arg(binaries::grounding_mcp());
@@ -128,7 +115,7 @@ fn a_full_disk_is_said_and_costs_no_acknowledged_entry() {
     let directory = environment.path(".evidence-ledger");
     fs::create_dir(&directory).expect("created");
     let script = r#"mount -t tmpfs -o size=1m none "$1" && head -c 300000 /dev/zero > "$1/filler""#;
-    let Some(mut shim) = shim_with_mounts(&environment, script, &directory) else { return println!("{NO_MOUNTS}") };
+    let Some(mut shim) = shim_with_mounts(&environment, script, &directory) else { return };
     let content = |number: usize| format!("entry {number} {}", "x".repeat(10_000));
     let mut acknowledged = BTreeSet::new();
     let said = loop {
@@ -167,7 +154,7 @@ fn a_read_only_disk_is_said_and_the_ledger_left() {
     let before = fs::read(&path).expect("the ledger");
     let script = r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1""#;
     let directory = path.parent().expect("a directory").to_owned();
-    let Some(mut shim) = shim_with_mounts(&environment, script, &directory) else { return println!("{NO_MOUNTS}") };
+    let Some(mut shim) = shim_with_mounts(&environment, script, &directory) else { return };
     let said = refused(&environment, &mut shim, &path);
     assert!(said.contains("can be read and written"), "{said}");
     assert_eq!(fs::read(&path).expect("the ledger"), before);
@@ -247,14 +234,6 @@ fn remove_beside(path: &Path) {
     }
 }
 
-/// Returns the processor time a process has used.
-fn processor_time(pid: u32) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
-    let fields: Vec<_> = stat.rsplit_once(") ").expect("a command name").1.split(' ').collect();
-    let ticks: u64 = fields[11].parse::<u64>().expect("ticks") + fields[12].parse::<u64>().expect("ticks");
-    Duration::from_millis(ticks * 10)
-}
-
 /// Adds as many clients at once do, and returns how long the slowest waited; each must be told that the ledger is locked.
 fn add_while_locked(environment: &TestEnvironment, clients: usize) -> Duration {
     let (socket, context) = (environment.socket(), context(environment));
@@ -294,7 +273,7 @@ fn a_locked_ledger_keeps_nobody_long_and_no_processor_busy() {
     add(&mut shim, "before");
     let daemon = environment.daemon();
     block_on(async {
-        let mut holder = other_program(&environment.path(LEDGER)).await;
+        let mut holder = ledger::open(&environment.path(LEDGER)).await;
         holder.execute("BEGIN EXCLUSIVE").await.expect("the lock");
         let (started, used) = (Instant::now(), processor_time(daemon));
         while started.elapsed() < lock_time() {
@@ -326,7 +305,7 @@ fn a_ledger_that_is_locked_when_it_is_opened_keeps_nobody_long() {
     let mut shim = environment.shim();
     shim.answer("grounding_start", json!({ "keyword": "monitor", "problem": "p" }));
     block_on(async {
-        let mut holder = other_program(&path).await;
+        let mut holder = ledger::open(&path).await;
         holder.execute("PRAGMA locking_mode = EXCLUSIVE").await.expect("set");
         holder.execute("BEGIN EXCLUSIVE").await.expect("the lock");
         let slowest = std::thread::scope(|scope| {
@@ -444,7 +423,7 @@ fn a_symlink_to_a_ledger_and_columns_of_others_are_fine() {
     let mut environment = TestEnvironment::new();
     let path = make_ledger(&environment, 1);
     block_on(async {
-        let mut connection = other_program(&path).await;
+        let mut connection = ledger::open(&path).await;
         connection.execute("ALTER TABLE entries ADD COLUMN rating INTEGER").await.expect("a column");
         connection.execute("CREATE TABLE theirs (x)").await.expect("a table");
         connection.close().await.expect("closed");

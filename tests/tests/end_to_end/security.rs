@@ -1,9 +1,8 @@
-//! The boundaries of SECURITY.md: planted links, deep and large JSON, what reaches a terminal or the log, other users.
+//! The boundaries of SECURITY.md: planted links, deep and large JSON, and what reaches a terminal or the log.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -24,8 +24,7 @@ const HANDED: &str = "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_FDNAMES=
 /// A socket that this test holds as a manager would.
 fn managers_socket(environment: &TestEnvironment) -> UnixListener {
     let socket = environment.socket();
-    let directory = socket.parent().expect("a directory");
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).expect("the socket's directory");
+    stub::make_directory(socket.parent().expect("a directory"));
     UnixListener::bind(&socket).expect("a free path")
 }
 

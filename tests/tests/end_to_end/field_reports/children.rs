@@ -22,7 +22,7 @@ fn pid(environment: &TestEnvironment, name: &str) -> u32 {
     })
 }
 
-/// 105, apmantza/pi-lens#1656: a fixed deadline after the exit cut the output, and a cut prober read as "no findings".
+/// apmantza/pi-lens#1656: a fixed deadline after the exit cut the output, and a cut prober read as "no findings".
 #[test]
 fn output_in_flight_at_the_exit_is_read_whole() {
     let environment = stub::environment();
@@ -59,7 +59,7 @@ fn output_that_never_ends_is_incomplete_and_no_pass() {
     assert!(!stub::file(&environment, ".json").exists(), "a marker stands");
 }
 
-/// 108, FrameOS/frameos PR#372: the shell died of SIGTERM, so the escalation never fired, and the compilers lived on.
+/// FrameOS/frameos PR#372: the shell died of SIGTERM, so the escalation never fired, and the compilers lived on.
 #[test]
 fn a_shell_that_dies_of_sigterm_does_not_save_its_deaf_children() {
     let environment = stub::environment();
@@ -84,7 +84,7 @@ fn a_shell_that_dies_of_sigterm_does_not_save_its_deaf_children() {
     stub::wait_until_gone(compiler);
 }
 
-/// 110, openai/codex PR#5258, Dave-London/Pare#548, sixty-north/cosmic-ray#603: workers outlived a killed daemon.
+/// openai/codex PR#5258, Dave-London/Pare#548, sixty-north/cosmic-ray#603: workers outlived a killed daemon.
 #[test]
 fn no_test_worker_is_orphaned_when_daemon_and_supervisor_are_killed() {
     let mut environment = TestEnvironment::new();
@@ -113,7 +113,7 @@ fn no_test_worker_is_orphaned_when_daemon_and_supervisor_are_killed() {
     assert_eq!(unknown["status"], "unknown", "{unknown}");
 }
 
-/// 113, Nukesor/pueue#41, OpenJobDescription/openjd-sessions PR#343, PrimeIntellect-ai/nano-rlm PR#61: one byte that is
+/// Nukesor/pueue#41, OpenJobDescription/openjd-sessions PR#343, PrimeIntellect-ai/nano-rlm PR#61: one byte that is
 /// not UTF-8 ended the daemon, or the reader, so that the rest was lost.
 #[test]
 fn one_byte_that_is_not_utf8_costs_neither_the_rest_nor_the_daemon() {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use grounding_tests::environment::shown;
+use grounding_tests::environment::{not_run_here, shown};
 use grounding_tests::http::block_on;
 use grounding_tests::{Shim, TestEnvironment, binaries, process, wait_for};
 use rustix::process::Signal;
@@ -90,7 +90,7 @@ impl Sandbox {
 fn a_sandbox_that_forbids_writing_at_home_gets_an_answered_handshake_and_one_clear_error() {
     let environment = TestEnvironment::new();
     let Some(sandbox) = Sandbox::of(&environment) else {
-        eprintln!("NOT RUN: this needs a mount namespace, a user who is not root, or binaries that others may run");
+        not_run_here("this needs a mount namespace, a user who is not root, or binaries that others may run");
         return;
     };
     sandbox.enter(&environment, || {
@@ -110,7 +110,7 @@ fn a_sandbox_that_forbids_writing_at_home_gets_an_answered_handshake_and_one_cle
     });
 
     if matches!(sandbox, Sandbox::OtherUser) {
-        eprintln!("NOT RUN to its end: that another user's files are refused is not what is tested here");
+        not_run_here("a sandbox with another state directory, in which the test would be another user");
         return;
     }
     // A directory elsewhere is all it takes for what needs no file at home.

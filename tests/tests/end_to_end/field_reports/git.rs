@@ -28,7 +28,7 @@ fn built_in() -> TestEnvironment {
     environment
 }
 
-/// 79, pmcfadin/cqlite#2926: the tree was changed in the middle of the gate, whose summary named it all the same.
+/// pmcfadin/cqlite#2926: the tree was changed in the middle of the gate, whose summary named it all the same.
 #[test]
 fn a_work_tree_mutated_mid_gate_gives_no_verdict() {
     let environment = built_in();
@@ -95,7 +95,7 @@ fn a_mutation_that_configuration_hides_gives_no_verdict() {
     assert_eq!(evaluated["status"], "completed", "{evaluated}");
 }
 
-/// 87, altano/npm-packages#299 (and R4): a hook's inherited GIT_DIR won over the repository that was asked about.
+/// altano/npm-packages#299 (and R4): a hook's inherited GIT_DIR won over the repository that was asked about.
 #[test]
 fn inherited_git_dir_of_another_repository_does_not_win() {
     let environment = built_in();
@@ -164,7 +164,7 @@ fn no_inherited_variable_of_git_moves_gate_or_verify() {
     }
 }
 
-/// 91, gitpython-developers/GitPython#1475, jorio/gitfourchette#90 (and R3): names of 64 digits were refused.
+/// gitpython-developers/GitPython#1475, jorio/gitfourchette#90 (and R3): names of 64 digits were refused.
 #[test]
 fn the_sha256_object_format_is_accepted_end_to_end() {
     let environment = built_in();
@@ -192,7 +192,7 @@ fn the_sha256_object_format_is_accepted_end_to_end() {
     assert!(reason.contains(&head[..12]) && reason.contains(&later[..12]) && !reason.contains(&head), "{reason}");
 }
 
-/// 93, anthropics/claude-code-action#161 (and R5): a container's other owner looked like a repository without a commit.
+/// anthropics/claude-code-action#161 (and R5): a container's other owner looked like a repository without a commit.
 #[test]
 fn dubious_ownership_is_said_with_the_safe_directory_command() {
     let environment = built_in();
@@ -213,7 +213,7 @@ fn dubious_ownership_is_said_with_the_safe_directory_command() {
     assert!(gate["reason"].as_str().is_some_and(|reason| reason.contains(repository.text())), "{gate}");
 }
 
-/// 95, open-gsd/gsd-core#4885: below a linked worktree, the root was that of the main checkout.
+/// open-gsd/gsd-core#4885: below a linked worktree, the root was that of the main checkout.
 #[test]
 fn a_subdirectory_of_a_linked_worktree_is_not_the_main_checkout() {
     let environment = built_in();
@@ -239,7 +239,7 @@ fn a_subdirectory_of_a_linked_worktree_is_not_the_main_checkout() {
     assert_eq!((&of_main["code"], &of_main["currentHead"]), (&json!("stale_head"), &json!(main)), "{of_main}");
 }
 
-/// 100, prebid/salesagent#1705, zapier/tfbuddy#7: no merge base in a shallow clone meant that nothing had changed.
+/// prebid/salesagent#1705, zapier/tfbuddy#7: no merge base in a shallow clone meant that nothing had changed.
 #[test]
 fn an_empty_merge_base_in_a_shallow_clone_is_no_all_clear() {
     let environment = stub::environment();
@@ -276,7 +276,7 @@ fn an_empty_merge_base_in_a_shallow_clone_is_no_all_clear() {
     }
 }
 
-/// 136, evilmartians/lefthook#1084, jdx/hk#32: parallel git commands collided with the user's over `.git/index.lock`.
+/// evilmartians/lefthook#1084, jdx/hk#32: parallel git commands collided with the user's over `.git/index.lock`.
 #[test]
 fn no_git_call_of_ours_takes_an_optional_lock() {
     let mut environment = built_in();

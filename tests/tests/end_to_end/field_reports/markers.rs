@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::stub::{self, files_below};
 
-/// 123, anomalyco/opencode#49142, eclipse-scout PR#2235: a title became a file name of 305 bytes; the limit is in bytes.
+/// anomalyco/opencode#49142, eclipse-scout PR#2235: a title became a file name of 305 bytes; the limit is in bytes.
 #[test]
 fn an_id_of_200_multi_byte_characters_fits_every_file_name() {
     let environment = stub::environment();

@@ -110,15 +110,11 @@ fn a_method_that_nobody_knows_is_not_found_before_and_after_the_opening_and_ends
 }
 
 /// Waits for a process to end, and returns the processor time it used; the process is left to be waited for.
-fn cpu_time(child: &Child) -> Duration {
-    // Linux counts in hundredths of a second here, whatever its timer is.
-    const TICK: Duration = Duration::from_millis(10);
+fn final_processor_time(child: &Child) -> Duration {
     wait_for("the process to end", || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it was not waited for");
-        let fields: Vec<_> = stat.rsplit_once(") ").expect("a command name").1.split(' ').collect();
-        let ticks = |index: usize| fields[index].parse::<u32>().expect("a number");
-        if fields[0] == "Z" { Ok(TICK * (ticks(11) + ticks(12))) } else { Err(stat.clone()) }
-    })
+        if process::is_alive(child.id()) { Err(format!("{} lives", child.id())) } else { Ok(()) }
+    });
+    process::processor_time(child.id())
 }
 
 /// cloudflare/mcp-server-cloudflare#487. After the end of its input an orphan used a whole processor.
@@ -144,7 +140,7 @@ fn an_orphan_ends_at_the_end_of_its_input_and_uses_no_processor() {
             let since = Instant::now();
             let mut child =
                 command.stdin(input()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-            let used = cpu_time(&child);
+            let used = final_processor_time(&child);
             assert!(since.elapsed() < Duration::from_secs(5), "{name}: {:?}", since.elapsed());
             assert_eq!(child.wait().expect("a child").code(), Some(0), "{name}");
             used

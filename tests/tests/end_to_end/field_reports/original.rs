@@ -138,7 +138,7 @@ fn a_policy_decision_is_shown_and_is_evidence_of_nothing() {
     assert!(resource.contains("policyDecisions") && resource.contains("policy_decision"), "{resource}");
 }
 
-/// 138, AVIDS2/memorix#291: while maintenance held the database, the server went read-only in silence and stored nothing.
+/// AVIDS2/memorix#291: while maintenance held the database, the server went read-only in silence and stored nothing.
 #[test]
 fn while_the_ledger_is_busy_a_write_fails_and_says_so() {
     let environment = TestEnvironment::new();

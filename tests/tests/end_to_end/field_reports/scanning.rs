@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use grounding_tests::TestEnvironment;
 
-/// 127, anthropics/claude-code#80103, #84161, #87245 (and R16): a search passed over ignored, hidden and binary files and
+/// anthropics/claude-code#80103, #84161, #87245 (and R16): a search passed over ignored, hidden and binary files and
 /// said "none"; a quarter of the runs concluded that what was there was absent.
 #[test]
 fn what_stands_in_a_file_that_others_skip_is_never_called_absent() {
@@ -52,7 +52,7 @@ fn what_stands_in_a_file_that_others_skip_is_never_called_absent() {
     assert_eq!((&absent["exists"], &absent["verdict"]), (&json!(false), &json!("absent")), "{absent}");
 }
 
-/// 128, MemPalace/mempalace#2221, cajasmota/grafel#6416, FerroxLabs/wayland-core#381: a pipe with the extension of a
+/// MemPalace/mempalace#2221, cajasmota/grafel#6416, FerroxLabs/wayland-core#381: a pipe with the extension of a
 /// source file blocked the walker for ever, and any client of the daemon could have it so.
 #[test]
 fn a_fifo_with_a_source_extension_blocks_nobody() {
