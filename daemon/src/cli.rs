@@ -40,7 +40,11 @@ enum Verb {
     Serve,
     /// Run one attempt; the daemon starts it.
     #[command(hide = true)]
-    Supervise,
+    Supervise {
+        /// How many descriptors the supervisor and the checks may have open; as many as the daemon without it.
+        #[arg(long)]
+        descriptors: Option<u64>,
+    },
     /// Stand between a supervisor and its preflight; the supervisor starts it.
     #[command(hide = true)]
     Exec {
@@ -113,7 +117,10 @@ pub fn main(environment: Environment) -> ExitCode {
             None => ExitCode::from(exit::USAGE),
         },
         Verb::Serve => with_runtime(Threads::Few, serve::serve(environment)),
-        Verb::Supervise => with_runtime(Threads::One, supervisor::supervise(SystemClock::shared())),
+        Verb::Supervise { descriptors } => {
+            descriptors.into_iter().for_each(crate::process::limit_descriptors);
+            with_runtime(Threads::One, supervisor::supervise(SystemClock::shared()))
+        }
         Verb::Gate(arguments) => with_runtime(Threads::One, gate(environment, arguments)),
         Verb::Preflight { verb: PreflightVerb::Run(arguments) } => {
             with_runtime(Threads::Few, preflight(environment, arguments))

@@ -7,10 +7,11 @@ use std::fmt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use grounding_proto::environment::{self, SERVICE_VARIABLES};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Variables that would point git at another repository than the one asked about: what `git rev-parse
@@ -112,6 +113,43 @@ pub fn this_build(environment: &ClientEnvironment, cwd: &Path) -> std::io::Resul
 /// When the system can't name the running executable.
 pub fn own_executable() -> std::io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from(OWN_EXECUTABLE)) } else { std::env::current_exe() }
+}
+
+/// Most descriptors that a daemon asks for.
+const MAX_DESCRIPTORS: u64 = 65_536;
+
+/// The soft limit of descriptors before it was raised.
+static FORMER_DESCRIPTORS: OnceLock<u64> = OnceLock::new();
+
+/// Raises this process's limit of open descriptors as far as it may; each client costs some. What cannot be raised stays.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(MAX_DESCRIPTORS).min(MAX_DESCRIPTORS);
+    let Some(former) = limit.current.filter(|current| *current < wanted) else { return };
+    if setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }).is_ok() {
+        // Raised once per process; a second daemon in one process (tests) finds it raised.
+        let _ = FORMER_DESCRIPTORS.set(former);
+    }
+}
+
+/// Returns the limit of descriptors that this process was started with, if it has another one now.
+#[must_use]
+pub fn former_descriptor_limit() -> Option<u64> {
+    FORMER_DESCRIPTORS.get().copied()
+}
+
+/// Limits this process and its children to that many descriptors: a check may be a program that can't count further.
+pub fn limit_descriptors(most: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    // One that cannot be lowered was lower already.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit });
+}
+
+/// Returns whether a program runs and answers `--version`, within a few seconds.
+pub async fn answers_version(program: &Path, environment: &ClientEnvironment) -> bool {
+    let mut command = command(program, environment, Path::new("/"));
+    command.arg("--version");
+    run(command, Duration::from_secs(5), 4096).await.is_ok_and(|output| output.code == Some(0))
 }
 
 /// From now on SIGTERM and SIGINT no longer end this process: the future that is returned ends at the first of them.

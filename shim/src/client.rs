@@ -196,7 +196,7 @@ impl Client {
                 Some(connection) => connection,
                 None => self.connection().await?,
             };
-            match connection.exchange(call.clone()).await {
+            match self.watched(connection.exchange(call.clone())).await? {
                 Ok(answer) if !is_draining(&answer) => {
                     self.keep(connection);
                     return Ok(answer);
@@ -212,6 +212,28 @@ impl Client {
                 return Err(ClientError::Unavailable { log: self.state()?.log_file() });
             }
             tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits for an answer as long as the daemon answers others: a call may take its time, a daemon that hangs may not.
+    async fn watched(
+        &self,
+        exchange: impl Future<Output = Result<Answer, ExchangeError>>,
+    ) -> Result<Result<Answer, ExchangeError>, ClientError> {
+        let state = self.state()?;
+        let mut exchange = std::pin::pin!(exchange);
+        loop {
+            tokio::select! {
+                outcome = &mut exchange => return Ok(outcome),
+                () = tokio::time::sleep(PROMPT) => {}
+            }
+            tokio::select! {
+                outcome = &mut exchange => return Ok(outcome),
+                // One that ends answers nobody new, and still answers what it has.
+                reached = reach(&state) => if let Err(ClientError::Silent { .. }) = reached {
+                    return Ok(Err(ExchangeError::Silent));
+                }
+            }
         }
     }
 

@@ -49,6 +49,9 @@ pub enum ExchangeError {
     /// The request may have reached the daemon.
     #[error("the connection to the daemon broke before the answer was complete")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The request reached a daemon that now answers nobody.
+    #[error("the daemon answers nobody any more; it hangs or is suspended: end its process, then call again")]
+    Silent,
 }
 
 /// An open connection.

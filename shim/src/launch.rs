@@ -11,6 +11,7 @@ use std::time::Duration;
 use grounding_proto::environment::Environment;
 use grounding_proto::wire::FAILED_STATUS;
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
 
 use crate::process::{self, ProgramNotFound};
 use crate::service::{self, ServiceError, ServiceManager};
@@ -18,6 +19,8 @@ use crate::state::State;
 
 /// How long the daemon may say nothing while it starts.
 const SILENCE: Duration = Duration::from_secs(10);
+/// How long one that has closed its output may take to end.
+const ENDING: Duration = Duration::from_secs(1);
 
 /// A daemon that did not get ready.
 #[derive(Debug, thiserror::Error)]
@@ -54,8 +57,12 @@ pub enum StartError {
     #[error("the daemon did not start: {0}")]
     Said(String),
     /// It ended without a word.
-    #[error("the daemon ended before it was ready; {} says why", log.display())]
+    #[error("{} ended before it was ready ({how}); {} may say why", program.display(), log.display())]
     Died {
+        /// Its executable.
+        program: PathBuf,
+        /// Its exit status, as far as it is known.
+        how: String,
         /// Its log.
         log: PathBuf,
     },
@@ -107,20 +114,29 @@ async fn start_unit(environment: &Environment, manager: &ServiceManager, state: 
 async fn start_process(environment: &Environment, state: &State) -> Result<(), StartError> {
     let program = process::sibling(environment, process::DAEMON)?;
     let spawned = process::daemon(&program, environment).spawn();
-    let mut child = spawned.map_err(|source| StartError::Spawn { program, source })?;
-    let died = || StartError::Died { log: state.log_file() };
+    let mut child = spawned.map_err(|source| StartError::Spawn { program: program.clone(), source })?;
     let pid = child.id().unwrap_or_default();
-    let mut lines = BufReader::new(child.stdout.take().ok_or_else(died)?).lines();
+    let Some(stdout) = child.stdout.take() else { return Err(died(program, child, state).await) };
+    let mut lines = BufReader::new(stdout).lines();
     // The child is not waited for: it outlives this process, and the runtime reaps it should it end before.
     loop {
         let Ok(line) = tokio::time::timeout(SILENCE, lines.next_line()).await else {
             return Err(StartError::Silent { pid, log: state.log_file() });
         };
-        let Ok(Some(line)) = line else { return Err(died()) };
+        let Ok(Some(line)) = line else { return Err(died(program, child, state).await) };
         match line.trim().split_once(' ') {
             Some(("error", text)) => return Err(StartError::Said(text.to_owned())),
             None if matches!(line.trim(), "ready" | "busy") => return Ok(()),
             _ => {}
         }
     }
+}
+
+/// Says how a daemon ended that said nothing of it.
+async fn died(program: PathBuf, mut child: Child, state: &State) -> StartError {
+    let how = match tokio::time::timeout(ENDING, child.wait()).await {
+        Ok(Ok(status)) => status.to_string(),
+        _ => "it closed its output".to_owned(),
+    };
+    StartError::Died { program, how, log: state.log_file() }
 }

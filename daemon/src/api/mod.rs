@@ -5,6 +5,7 @@
 //! to the log under that id.
 
 pub mod attempts;
+pub mod bodies;
 pub mod daemon;
 pub mod health;
 pub mod ledger;

@@ -6,7 +6,7 @@ use axum::routing::{get, post};
 use grounding_proto::wire::MAX_BODY_BYTES;
 
 use super::refusal::Refusal;
-use super::{Daemon, attempts, health, ledger, sessions, tools};
+use super::{Daemon, attempts, bodies, health, ledger, sessions, tools};
 
 /// Returns the routes, ready to serve.
 pub fn router(daemon: Daemon) -> Router {
@@ -28,6 +28,7 @@ pub fn router(daemon: Daemon) -> Router {
         .method_not_allowed_fallback(async |uri: axum::http::Uri| {
             Refusal::invalid_request(format!("{} is not asked this way", uri.path()))
         })
+        .layer(axum::middleware::from_fn(bodies::read))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(daemon)
 }

@@ -64,7 +64,11 @@ impl Attempts {
         let text = serde_json::to_vec(&job).map_err(|error| cant_start(&error))?;
         let this_build = process::this_build(&self.shared.own_environment, Path::new("/"));
         let mut command = this_build.map_err(|error| cant_start(&error))?;
-        command.arg("supervise").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.arg("supervise");
+        if let Some(descriptors) = process::former_descriptor_limit() {
+            command.arg("--descriptors").arg(descriptors.to_string());
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         // A supervisor belongs to its attempt, not to this daemon.
         command.kill_on_drop(false);
         points::reach("supervisor-starting");

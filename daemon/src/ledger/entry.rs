@@ -1,7 +1,6 @@
 //! A row of the table `entries` as the entry on the wire.
 //!
-//! Rows stay private to the ledger; a row that another program wrote in a way the contract does not know is an error,
-//! never a guess.
+//! Rows stay private to the ledger; a type or confidence that the contract does not know is an error, never a guess.
 
 use grounding_proto::ledger::{Confidence, EntryType, LedgerEntry};
 use sqlx::error::BoxDynError;
@@ -21,13 +20,25 @@ impl FromRow<'_, SqliteRow> for Entry {
         Ok(Self(LedgerEntry {
             id: row.try_get(0)?,
             entry_type: parse_type(entry_type).ok_or_else(|| unknown("type", entry_type))?,
-            content: row.try_get(2)?,
-            source: row.try_get(3)?,
+            content: text(row, 2)?.unwrap_or_default(),
+            source: text(row, 3)?,
             confidence: parse_confidence(confidence).ok_or_else(|| unknown("confidence", confidence))?,
             session: row.try_get(5)?,
             created_at: row.try_get(6)?,
             updated_at: row.try_get(7)?,
         }))
+    }
+}
+
+/// Returns a text; what another program stored as bytes, or is not UTF-8, is shown as far as it can be: it must not keep the
+/// other entries of its session from being read.
+fn text(row: &SqliteRow, column: usize) -> sqlx::Result<Option<String>> {
+    match row.try_get(column) {
+        Err(sqlx::Error::ColumnDecode { .. }) => {
+            let bytes: Option<Vec<u8>> = row.try_get_unchecked(column)?;
+            Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+        }
+        other => other,
     }
 }
 

@@ -12,11 +12,12 @@ use std::time::Duration;
 use grounding_proto::environment::{Environment, GROUNDING_STATE_DIR};
 use grounding_proto::exit;
 use grounding_proto::wire::Root;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::Shutdown;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::instance::{self, Instance, Origin};
@@ -27,7 +28,7 @@ use crate::api::{self, Daemon};
 use crate::clock::SystemClock;
 use crate::error::describe;
 use crate::logging;
-use crate::process;
+use crate::process::{self, ClientEnvironment};
 
 /// How long requests in flight may take once the daemon is to end.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -35,6 +36,11 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 const CLOSING: Duration = Duration::from_secs(3);
 /// How often the daemon looks whether its socket file or its executable is another one.
 const LOOK: Duration = Duration::from_secs(2);
+/// How long a client may take to send the head of a request, also of its next one: longer than clients of ours keep a
+/// connection for one.
+const HEAD: Duration = Duration::from_secs(30);
+/// How often it is logged that connections can't be accepted.
+const COMPLAINTS: Duration = Duration::from_secs(10);
 
 /// Returns the future that serves until it is told to end. To be called before the process has threads; what a service
 /// manager handed over is taken at once.
@@ -77,6 +83,7 @@ async fn prepare(
     handed: Option<UnixListener>,
     readiness: &Readiness,
 ) -> Result<impl Future<Output = ()>, ServeError> {
+    process::raise_descriptor_limit();
     let socket = environment.socket_path()?;
     let origin = if environment.get(GROUNDING_STATE_DIR).is_some() { Origin::Chosen } else { Origin::Default };
     instance::create_state_dir(&environment.state_dir()?, origin)?;
@@ -129,6 +136,7 @@ async fn run(daemon: Daemon, mut listener: Listener, waiting: Vec<UnixStream>, i
     let (news_sender, mut news) = mpsc::channel(1);
     let mut watcher = listener.watch(news_sender.clone());
     let mut look = tokio::time::interval(LOOK);
+    let mut complained = None;
     tokio::spawn(drain_on_upgrade(daemon.clone()));
     let pings = tokio::spawn(watchdog::run(daemon.clone()));
     loop {
@@ -137,7 +145,10 @@ async fn run(daemon: Daemon, mut listener: Listener, waiting: Vec<UnixStream>, i
                 match accepted {
                     Ok((stream, _)) => accept(stream, &daemon, &router, &connections),
                     Err(error) => {
-                        tracing::warn!(%error, "can't accept a connection");
+                        if complained.is_none_or(|at: Instant| at.elapsed() >= COMPLAINTS) {
+                            tracing::warn!(%error, "can't accept connections");
+                            complained = Some(Instant::now());
+                        }
                         // Out of descriptors, most likely: some are given back by the connections there are.
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
@@ -215,8 +226,9 @@ fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connection
     let (counted, daemon) = (daemon.count_client(), daemon.clone());
     let service = TowerToHyperService::new(router.clone());
     // An answer is still owed after the reading side was shut.
-    let connection =
-        hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(stream), service);
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.half_close(true).timer(TokioTimer::new()).header_read_timeout(HEAD);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
     connections.spawn(async move {
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
@@ -240,18 +252,28 @@ async fn drain_on_signal(daemon: Daemon, termination: impl Future<Output = ()>) 
     daemon.drain();
 }
 
-/// Drains once the executable on disk is another one and nothing is in flight; the next call then starts that one.
+/// Drains once the executable on disk is another one that runs, and nothing is in flight; the next call then starts that one.
+///
+/// A file that still changes between two looks is being written; one that does not run would leave clients without a daemon.
 async fn drain_on_upgrade(daemon: Daemon) {
     let Ok(path) = std::env::current_exe() else { return };
-    let identity = |path: &Path| path.metadata().map(|it| (it.dev(), it.ino(), it.mtime(), it.mtime_nsec())).ok();
-    let Some(born_as) = identity(&path) else { return };
+    let identity =
+        |path: &Path| path.metadata().map(|it| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec())).ok();
+    let Some(mut known) = identity(&path) else { return };
+    let environment = ClientEnvironment::new(daemon.environment().variables().iter().cloned());
+    let mut seen = None;
     loop {
         tokio::time::sleep(LOOK).await;
-        if identity(&path).is_some_and(|now| now != born_as) {
+        let before = seen;
+        seen = identity(&path).filter(|now| *now != known);
+        let Some(settled) = seen.filter(|now| before == Some(*now)) else { continue };
+        if process::answers_version(&path, &environment).await {
             daemon.idle().await;
             tracing::info!("the executable was replaced");
             daemon.drain();
             return;
         }
+        tracing::warn!(path = %path.display(), "the executable was replaced by one that does not run: serving on");
+        known = settled;
     }
 }

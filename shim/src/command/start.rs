@@ -2,6 +2,7 @@
 
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
+use grounding_proto::wire::VersionAnswer;
 
 use super::failure::CommandError;
 use super::wait;
@@ -26,7 +27,8 @@ impl Start {
         state.clear_stopped()?;
         state.forget_failure();
         wait::shown("waiting for groundingd to get ready", client.connect()).await?;
-        let version = client.version().await?;
+        // Asked as any call is: another command may be replacing the daemon this very moment.
+        let version: VersionAnswer = client.get("/v1/version").await?;
         output::talk(&format!("groundingd {} is running (pid {}).", version.version, version.pid));
         if let Some((manager, unit)) = service::responsible(&environment).await
             && unit.main_pid != Some(version.pid)

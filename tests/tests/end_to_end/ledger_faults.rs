@@ -447,3 +447,21 @@ fn a_symlink_to_a_ledger_and_columns_of_others_are_fine() {
     assert!(!found_by_others(&path).contains("into the other"));
     assert!(processes_of(environment.home()).len() < 10);
 }
+
+#[test]
+fn a_row_of_bytes_keeps_no_other_from_being_read() {
+    let environment = TestEnvironment::new();
+    let path = make_ledger(&environment, 1);
+    block_on(async {
+        let mut connection = ledger::open(&path).await;
+        let insert = "INSERT INTO entries (type, content, source, session) VALUES ('fact', x'fffe41', x'ff', 's')";
+        connection.execute(insert).await.expect("a row of bytes");
+        connection.close().await.expect("closed");
+    });
+    let mut shim = environment.shim();
+    let summary = shim.answer("ledger_summary", json!({ "sessionId": "s" }));
+    let facts = summary["entries"]["facts"].as_array().expect("a list");
+    let bytes = facts.iter().find(|fact| fact["source"] == "\u{fffd}").unwrap_or_else(|| panic!("{summary}"));
+    assert_eq!(bytes["content"], "\u{fffd}\u{fffd}A");
+    assert!(facts.len() > 1, "{summary}");
+}

@@ -43,6 +43,7 @@ mod state_directory;
 mod status;
 mod stub;
 mod tools;
+mod wedged;
 mod workflow;
 
 /// A test file that is not declared above would never run.
