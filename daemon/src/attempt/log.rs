@@ -543,7 +543,8 @@ mod tests {
     #[test]
     fn a_class_that_is_none_is_not_answered() {
         let class = |class: &str| {
-            let line = format!(r#"{{"kind":"terminal","attemptId":"a","id":"t","status":"failed","outcomeClass":{class}}}"#);
+            let line =
+                format!(r#"{{"kind":"terminal","attemptId":"a","id":"t","status":"failed","outcomeClass":{class}}}"#);
             Log::parse(line.as_bytes()).attempts()[0].outcome_class()
         };
         assert_eq!(class(r#""error""#), Some(OutcomeClass::Error));

@@ -144,8 +144,7 @@ pub fn result(attempts: &Attempts, request: &LookupRequest) -> Result<SolutionRe
     if attempt.status() == AttemptStatus::Running {
         return Ok(SolutionResultAnswer { poll_after_ms, ..found });
     }
-    let terminal =
-        attempt.terminal.as_ref().filter(|_| attempt.reconciled_at.is_none() && attempt.tombstone.is_none());
+    let terminal = attempt.terminal.as_ref().filter(|_| attempt.reconciled_at.is_none() && attempt.tombstone.is_none());
     let marker_present =
         Place::of(&request.verdict_dir, &request.id).is_some_and(|place| place.marker().symlink_metadata().is_ok());
     let mut found = SolutionResultAnswer {

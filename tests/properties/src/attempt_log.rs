@@ -144,7 +144,8 @@ fn check_lookups(input: &[u8], log: &Log) {
         }
         let result = lookup::result(&attempts, &request).expect("a result");
         assert_eq!(result.status, expected, "{request:?}");
-        let class = known.filter(|known| known.status() != AttemptStatus::Running).and_then(log::Attempt::outcome_class);
+        let class =
+            known.filter(|known| known.status() != AttemptStatus::Running).and_then(log::Attempt::outcome_class);
         assert_eq!(result.outcome_class, class, "{request:?}");
         assert!(result.verdict.is_none() && result.marker_present != Some(true));
     }

@@ -135,8 +135,12 @@ fn pieces(mut text: &str) -> Vec<Piece<'_>> {
                 end.map_or(text.len(), |(at, _)| at + 1)
             }
             '/' if text.starts_with("//") => text.find(['\n', '\r']).unwrap_or(text.len()),
-            '/' if text.starts_with("/*") => text.get(2..).and_then(|rest| rest.find("*/")).map_or(text.len(), |at| at + 4),
-            ' ' | '\t' | '\r' | '\n' => text.find(|other| !matches!(other, ' ' | '\t' | '\r' | '\n')).unwrap_or(text.len()),
+            '/' if text.starts_with("/*") => {
+                text.get(2..).and_then(|rest| rest.find("*/")).map_or(text.len(), |at| at + 4)
+            }
+            ' ' | '\t' | '\r' | '\n' => {
+                text.find(|other| !matches!(other, ' ' | '\t' | '\r' | '\n')).unwrap_or(text.len())
+            }
             other => other.len_utf8(),
         };
         let (piece, rest) = text.split_at(length);
