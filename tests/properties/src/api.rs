@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode, Uri};
 use grounding_proto::catalogue;
@@ -35,6 +36,7 @@ pub fn check(input: &[u8]) {
         let variables = vec![("HOME".into(), state.as_os_str().to_owned())];
         let environment = Environment::of_variables(variables);
         let daemon = Daemon::new(environment, state.join("socket"), SystemClock::shared());
+        let routes = router(daemon.clone());
         let (mut acknowledged, mut given) = (0, Given::default());
         let text = String::from_utf8_lossy(input).replace("$STATE", &state.display().to_string());
         for part in text.split("\n---\n").take(MAX_REQUESTS) {
@@ -42,7 +44,7 @@ pub fn check(input: &[u8]) {
             let (line, body) = part.split_once('\n').unwrap_or((&part, ""));
             let Some(target) = Target::of(line, state) else { continue };
             let (body, tool) = (contained(body, &target.tool, state), target.tool.clone());
-            let Some(answer) = send(&daemon, target, body).await else { continue };
+            let Some(answer) = send(routes.clone(), target, body).await else { continue };
             acknowledged += u64::from(tool == "ledger_add");
             given.note(&answer);
         }
@@ -139,11 +141,11 @@ fn contained(body: &str, tool: &str, state: &Path) -> Vec<u8> {
 }
 
 /// Sends a request; returns a tool's answer.
-async fn send(daemon: &Daemon, target: Target, body: Vec<u8>) -> Option<Value> {
+async fn send(routes: Router, target: Target, body: Vec<u8>) -> Option<Value> {
     let shown = format!("{} {}", target.method, target.uri);
     let request = Request::builder().method(target.method).uri(target.uri);
     let request = request.header("content-type", "application/json").body(Body::from(body)).ok()?;
-    let Ok(response) = router(daemon.clone()).oneshot(request).await;
+    let Ok(response) = routes.oneshot(request).await;
     let status = response.status();
     let answer = response.into_body().collect().await.expect("a whole answer").to_bytes();
     if status.is_success() {

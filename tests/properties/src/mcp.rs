@@ -67,24 +67,32 @@ impl Asked {
                 let mut envelope = Envelope::default();
                 envelope.feed(line);
                 if let Some(id) = envelope.request_id() {
-                    *asked.ids.entry(id.to_string()).or_default() += 1;
+                    *asked.ids.entry(shown(id)).or_default() += 1;
                 }
                 continue;
             };
             let method = message["method"].as_str();
             is_cancelled |= method.is_some_and(|method| method.starts_with("notifications/"));
             let Some(id) = message.get("id") else { continue };
-            *asked.ids.entry(id.to_string()).or_default() += 1;
+            *asked.ids.entry(shown(id)).or_default() += 1;
             let is_request = message["jsonrpc"] == "2.0" && method.is_some() && (id.is_string() || id.is_i64());
             if is_request && message.get("result").is_none() && message.get("error").is_none() {
-                asked.expected.insert(id.to_string());
+                asked.expected.insert(shown(id));
             }
         }
         if is_cancelled {
             // A request that was cancelled may go unanswered, and which one is meant is the server's to say.
-            asked.expected.retain(|id| *id == Value::from(LAST_ID).to_string());
+            asked.expected.retain(|id| id.contains(LAST_ID));
         }
         asked
+    }
+}
+
+/// Returns an id as JSON; 1e2 and 100 are one number.
+fn shown(id: &Value) -> String {
+    match id.as_f64() {
+        Some(number) if !id.is_i64() && !id.is_u64() => number.to_string(),
+        _ => id.to_string(),
     }
 }
 
@@ -138,5 +146,5 @@ fn answer_to(line: &str) -> Option<String> {
     if let Some(error) = error {
         assert!(error["code"].is_i64() && error["message"].as_str().is_some_and(|text| !text.is_empty()), "{line}");
     }
-    Some(message.get("id").map(Value::to_string).unwrap_or_default())
+    Some(message.get("id").map(shown).unwrap_or_default())
 }

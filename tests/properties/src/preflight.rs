@@ -51,7 +51,7 @@ fn allowed(answer: &Value, execution: &Execution) -> Option<(bool, f64, Vec<Stri
     };
     let confidence = answer.get("confidence").filter(|confidence| confidence.is_number())?.as_f64()?;
     let blockers: Vec<String> = serde_json::from_value(answer.get("blockers")?.clone()).ok()?;
-    let in_range = confidence >= 0.0 && confidence <= 1.0;
+    let in_range = (0.0..=1.0).contains(&confidence);
     let undisturbed = execution.signal.is_none() && execution.error.is_none();
     let exit = if ready { Some(0) } else { Some(1) };
     let consistent = !ready || blockers.is_empty();

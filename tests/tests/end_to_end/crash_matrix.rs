@@ -320,6 +320,7 @@ impl Bench {
         }
     }
 
+    #[expect(clippy::print_stdout, reason = "counted by tests/reliability")]
     fn run_all(victim: Victim) {
         let bench = Self::new();
         let repository = bench.environment.repository("repo");
@@ -327,7 +328,6 @@ impl Bench {
             assert!(LIFECYCLE.contains(&row.documented()), "LIFECYCLE.md lacks the row\n{}", row.documented());
             for point in row.points {
                 bench.run(&repository, row, point);
-                // Counted by tests/reliability.
                 println!("figure: crash point");
             }
         }

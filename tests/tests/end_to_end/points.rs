@@ -38,8 +38,8 @@ impl Points {
     }
 
     /// Has a step of each file operation fail whose path has a part.
+    #[expect(clippy::print_stdout, reason = "counted by tests/reliability")]
     pub(crate) fn fail(&self, step: &str, part: &str, error: i32) {
-        // Counted by tests/reliability.
         println!("figure: fault");
         self.rule(&format!("{error} {step} {part}"));
     }
