@@ -166,11 +166,14 @@ impl Removal {
     }
 
     fn plan_data(&mut self, environment: &Environment, fate: Fate) {
-        for Data { kind, path } in &self.data {
-            let (title, path) = (kind.title(), path.display());
+        for data in &self.data {
+            let (title, path) = (data.kind.title(), data.path.display());
             match fate {
                 Fate::Kept => self.notes.push(format!("Your data stays: {title} in {path}.")),
-                Fate::Deleted => self.changes.push(format!("Delete the {title} in {path}.")),
+                Fate::Deleted => {
+                    self.changes.push(format!("Delete the {title} in {path}."));
+                    self.notes.extend(data::staying(data));
+                }
             }
         }
         if let Some(key) = data::signing_key(environment) {
