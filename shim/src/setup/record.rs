@@ -71,8 +71,8 @@ pub enum Origin {
     Absent,
     /// The content that is kept here.
     Kept(OsText),
-    /// A content that is kept here and must not come back: it has an older entry of ours, or was changed between two
-    /// changes of ours.
+    /// A content that is kept here and must not come back: its entry starts the program that was registered, or it was
+    /// changed between two changes of ours.
     Superseded(OsText),
 }
 

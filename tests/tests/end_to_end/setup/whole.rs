@@ -131,6 +131,19 @@ fn odd_homes_work() {
 }
 
 #[test]
+fn where_no_daemon_can_listen_everything_is_removed() {
+    let mut environment = empty();
+    let home = environment.path(&"h".repeat(110));
+    fs::create_dir_all(home.join(".cursor")).expect("a home");
+    environment.set("HOME", &home);
+    let _ = setup(&environment, &[]);
+    assert!(home.join(".local/bin/groundingctl").is_file() || home.join(".cursor/mcp.json").exists());
+    succeeds(&environment.groundingctl(&["uninstall"]));
+    let left = names(&home);
+    assert!(left.iter().all(|name| name.starts_with(".evidence-ledger") || name == ".cursor"), "{left:?}");
+}
+
+#[test]
 fn a_home_that_can_not_be_written_is_named_in_one_line() {
     let mut environment = empty();
     // Not even root creates anything there.
