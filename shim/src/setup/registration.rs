@@ -12,7 +12,7 @@ use grounding_proto::environment::Environment;
 use grounding_proto::wire::OsText;
 
 use super::error::SetupError;
-use super::files::{PRIVATE_DIRECTORY, Snapshot, create_directories, remove_file, sha256};
+use super::files::{PRIVATE_DIRECTORY, Snapshot, remove_file, sha256};
 use super::programs::is_native;
 use super::record::{Origin, Record, Registered, Servers};
 use crate::host::entry::{Edit, EditError, Emptied, NAME, Registration, is_ours};
@@ -124,7 +124,7 @@ impl Registering {
         let done = match &self.way {
             Way::Edit(edited) => {
                 let directory = file.parent().unwrap_or(Path::new("/"));
-                create_directories(directory, PRIVATE_DIRECTORY, &mut record.directories)?;
+                record.create_directories(environment, directory, PRIVATE_DIRECTORY)?;
                 note(record, edited.as_bytes())?;
                 self.before.replace(edited.as_bytes())
             }

@@ -2,6 +2,7 @@
 //!
 //! The record and the programs go last, and stay when something was left undone, so that the removal can be run again.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use grounding_proto::environment::Environment;
@@ -9,14 +10,15 @@ use grounding_proto::environment::Environment;
 use super::data;
 use super::error::SetupError;
 use super::files::{remove_empty_directory, remove_file};
-use super::record;
-use super::registration::unregister;
+use super::record::{self, Record};
+use super::registration::{sites, unregister};
 use super::removal::{Fate, LEFT, Removal, can_run, directories};
 use crate::client::{Client, StartPolicy};
 use crate::error::chain;
 use crate::service::{ServiceError, ServiceManager};
 use crate::state::State;
 use crate::stop;
+use crate::store;
 
 /// Does what the removal says, and returns a sentence for each part that was not done.
 ///
@@ -79,6 +81,7 @@ fn remove_files(
         }
     }
     if completeness == Completeness::Complete {
+        sweep(environment, &removal.record)?;
         remove_state(environment, &removal.kept)?;
         // Last of the files, so that whatever fails before can be run again.
         for program in &removal.programs {
@@ -87,6 +90,19 @@ fn remove_files(
         for directory in directories(&removal.record) {
             remove_empty_directory(directory)?;
         }
+    }
+    Ok(())
+}
+
+/// Removes what interrupted writes of ours left beside the files that they were to become.
+fn sweep(environment: &Environment, record: &Record) -> Result<(), SetupError> {
+    let hosts = sites(environment, record).into_iter().map(|(site, _)| site.file);
+    let written = record.programs.iter().chain(&record.service).map(|written| written.path.as_path().to_owned());
+    let paths = hosts.chain(written).chain([record::path(environment)?]);
+    let beside: BTreeSet<_> = paths.filter_map(|path| path.parent().map(Path::to_owned)).collect();
+    // Those of a recorded directory, too: the record may not tell yet of what was to be written there.
+    for directory in beside.iter().map(PathBuf::as_path).chain(directories(record)) {
+        store::sweep(directory).map_err(SetupError::io("sweep", directory))?;
     }
     Ok(())
 }

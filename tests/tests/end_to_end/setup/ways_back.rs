@@ -125,6 +125,20 @@ fn the_programs_stay_until_all_is_undone() {
 }
 
 #[test]
+fn what_a_killed_setup_left_is_swept() {
+    let environment = environment();
+    environment.write(".cursor/mcp.json", "{}");
+    succeeds(&setup(&environment, &[]));
+    let state = RECORD.strip_suffix("/setup.json").expect("a directory");
+    for directory in [".cursor", state] {
+        environment.write(&format!("{directory}/.grounding-x1y2z3.tmp"), "half");
+    }
+    succeeds(&environment.groundingctl(&["uninstall"]));
+    let left = names(environment.home());
+    assert!(left.iter().all(|name| !name.contains(".tmp") && !name.starts_with(".local")), "{left:?}");
+}
+
+#[test]
 fn another_place_moves_the_entries_and_the_first_content_comes_back() {
     let environment = environment();
     environment.write(".cursor/mcp.json", "{ }");
