@@ -53,6 +53,14 @@ pub fn bytes(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
+/// Writes what another writer left in stdout's buffer.
+///
+/// # Errors
+/// As `data`.
+pub fn finish() -> io::Result<()> {
+    io::stdout().flush()
+}
+
 /// Writes bytes that somebody else's program made: exactly, but to a terminal without what would steer it.
 ///
 /// # Errors

@@ -108,6 +108,21 @@ impl State {
         })
     }
 
+    /// Returns the paths even where the socket's is too long for one, so that what lies beside it can be removed.
+    ///
+    /// # Errors
+    /// When there is no state directory.
+    pub fn to_remove(environment: &Environment) -> Result<Self, EnvironmentError> {
+        let run_directory = environment.run_dir()?;
+        Ok(Self {
+            directory: environment.state_dir()?,
+            socket: environment.socket_path().unwrap_or_else(|_| run_directory.join("groundingd.sock")),
+            run_directory,
+            instance_lock: environment.instance_lock()?,
+            log_file: environment.log_file()?,
+        })
+    }
+
     /// Returns the daemon's socket.
     #[must_use]
     pub fn socket(&self) -> &Path {
@@ -254,7 +269,9 @@ impl State {
         self.directory.join("stopped")
     }
 
-    fn start_lock(&self) -> PathBuf {
+    /// Returns the file whose lock a client holds while it starts or ends the daemon.
+    #[must_use]
+    pub fn start_lock(&self) -> PathBuf {
         self.directory.join("start.lock")
     }
 

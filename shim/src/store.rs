@@ -5,8 +5,11 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+
+/// What temporary files are called, around random characters.
+const TEMPORARY: (&str, &str) = (".grounding-", ".tmp");
 
 /// Writes a file atomically and durably, with this mode whatever the umask says.
 ///
@@ -14,12 +17,32 @@ use std::path::Path;
 /// When it can't be written; it is then as it was.
 pub fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY.0).suffix(TEMPORARY.1).tempfile_in(directory)?;
+    // Held while it is written, so that `sweep` knows it from one that was left; without locks it is only not swept.
+    let _ = file.as_file().try_lock();
     file.write_all(content)?;
     file.as_file().set_permissions(Permissions::from_mode(mode))?;
     file.as_file().sync_all()?;
     file.persist(path)?;
     File::open(directory)?.sync_all()
+}
+
+/// Removes from a directory the temporary files that an interrupted write left: those of this user that nobody holds.
+///
+/// # Errors
+/// When one can't be removed.
+pub fn sweep(directory: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_named = name.to_str().is_some_and(|name| name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1));
+        let metadata = entry.path().symlink_metadata();
+        let is_ours =
+            metadata.is_ok_and(|metadata| metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw());
+        if is_named && is_ours && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes a file and returns whether it was there.
@@ -42,8 +65,6 @@ pub fn is_same(one: &Path, other: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
 
     #[test]
@@ -55,6 +76,23 @@ mod tests {
         assert_eq!((std::fs::read(&path).unwrap(), path.metadata().unwrap().mode() & 0o777), (b"two".to_vec(), 0o644));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
         assert!(remove(&path).unwrap() && !remove(&path).unwrap());
+    }
+
+    #[test]
+    fn what_an_interrupted_write_left_is_swept_unless_somebody_holds_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let [left, held, other] =
+            [".grounding-a.tmp", ".grounding-b.tmp", ".tmpabc"].map(|name| directory.path().join(name));
+        for path in [&left, &held, &other] {
+            std::fs::write(path, "").unwrap();
+        }
+        let lock = File::open(&held).unwrap();
+        lock.lock().unwrap();
+        sweep(directory.path()).unwrap();
+        assert!(!left.exists() && held.exists() && other.exists());
+        drop(lock);
+        sweep(directory.path()).unwrap();
+        assert!(!held.exists() && other.exists());
     }
 
     #[test]

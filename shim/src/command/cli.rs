@@ -67,9 +67,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
                 output::talk(error.render().to_string().trim_end());
                 return ExitCode::from(exit::USAGE);
             }
-            // Help that can't be printed is not worth an exit code: nobody reads.
-            let _ = error.print();
-            return ExitCode::from(exit::OK);
+            let printed = error.print().and_then(|()| output::finish());
+            return ExitCode::from(printed.map_or_else(|error| report(&error.into()), |()| exit::OK));
         }
     };
     let environment = Environment::of_process();

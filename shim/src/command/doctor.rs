@@ -79,7 +79,7 @@ async fn look(environment: Environment) -> Vec<Check> {
             // The manager first: where it listens in the daemon's place, a connection would start the daemon.
             let service = service::look(&environment).await;
             let reached = if service.is_asleep { Reached::Asleep } else { daemon::reach(&client).await };
-            (daemon::checks(&client, &state, &reached).await, service.checks)
+            (daemon::checks(&environment, &client, &state, &reached).await, service.checks)
         },
     );
     [daemon, storage, programs, service, hosts].concat()

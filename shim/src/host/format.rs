@@ -40,6 +40,15 @@ impl Format {
         }
     }
 
+    /// Returns whether our entry in a text is there and switched off.
+    #[must_use]
+    pub fn is_switched_off(self, text: &str) -> bool {
+        match self {
+            Self::Json(place) => json::is_switched_off(text, place),
+            Self::Codex => toml::is_switched_off(text),
+        }
+    }
+
     /// Returns whether a text has a table of servers; in TOML it needs none of its own.
     ///
     /// # Errors

@@ -59,6 +59,22 @@ pub fn has_servers(text: &str, place: Place) -> Result<bool, EditError> {
     Ok(servers(&Document::parse(split_mark(text).1)?, place)?.is_some())
 }
 
+/// Returns whether our entry is there and switched off: hosts know either word for it.
+#[must_use]
+pub fn is_switched_off(text: &str, place: Place) -> bool {
+    let document = Document::parse(split_mark(text).1);
+    let found = document.as_ref().ok().and_then(|document| {
+        let entry = grammar::member(servers(document, place).ok()??, NAME).ok()??;
+        let entry = grammar::object(&entry.value, String::new).ok()?;
+        let says = |key: &str, wanted: bool| {
+            matches!(grammar::member(entry, key), Ok(Some(property))
+                if matches!(&property.value, Node::BooleanLit(literal) if literal.value == wanted))
+        };
+        Some(says("enabled", false) || says("disabled", true))
+    });
+    found.unwrap_or(false)
+}
+
 /// Returns the text with our entry, or without it. A text that needs no change comes back as it is.
 ///
 /// # Errors

@@ -32,6 +32,14 @@ pub fn read(text: &str, variables: &[&str]) -> Result<Registration, EditError> {
     })
 }
 
+/// Returns whether our entry is there and switched off.
+#[must_use]
+pub fn is_switched_off(text: &str) -> bool {
+    let Ok(document) = parse(text) else { return false };
+    let Ok(Some(entry)) = entry(&document) else { return false };
+    entry.get("enabled").and_then(Item::as_bool) == Some(false)
+}
+
 /// Returns the text with our entry, which passes on these variables, or without it. A text that needs no change comes
 /// back as it is.
 ///

@@ -1,16 +1,17 @@
 //! The user's data: where it is, and how it is deleted when that is asked for.
 //!
-//! Only files that look like ours are deleted, and directories only when they are empty, because an override may name a
-//! directory that holds other things. The signing key is never deleted: other programs sign with it.
+//! Only files that `ownership` knows as ours are deleted, and directories only when they are empty, because an override
+//! may name a directory that holds other things. The signing key is never deleted: other programs sign with it.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use grounding_proto::environment::{Environment, EnvironmentError};
 use grounding_proto::wire::Root;
 
 use super::error::SetupError;
 use super::files::{remove_empty_directory, remove_file};
+use super::ownership::{contents, entries};
 
 /// A kind of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,19 +47,6 @@ impl Kind {
             Self::Ledger => "evidence ledger",
             Self::Verdicts => "verdicts and attempts",
             Self::PreflightLogs => "logs of checks",
-        }
-    }
-
-    /// Returns whether a file name in its directory is one of its own.
-    fn owns(self, name: &str) -> bool {
-        let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
-        // What an interrupted write left.
-        let left = name.starts_with(".grounding-");
-        left || match self {
-            Self::Sessions | Self::Hypotheses => ends(&[".json"]),
-            Self::Ledger => false,
-            Self::Verdicts => ends(&[".json", ".attempts.jsonl", ".attempt-lock"]),
-            Self::PreflightLogs => true,
         }
     }
 }
@@ -109,83 +97,100 @@ pub fn running_attempts(data: &[Data]) -> usize {
     names.filter(|path| path.extension().is_some_and(|extension| extension == "attempt-lock")).filter(is_held).count()
 }
 
-/// Deletes data.
+/// Returns a sentence for what stays of data that is deleted; nothing when nothing does.
+#[must_use]
+pub fn staying(data: &Data) -> Vec<String> {
+    let contents = contents(data.kind, &data.path);
+    let directory = data.path.display();
+    let mut sentences: Vec<_> = contents
+        .links
+        .iter()
+        .map(|link| format!("{} is a symlink, which is not followed: it stays, and what it leads to.", link.display()))
+        .collect();
+    match (data.kind, contents.others) {
+        (_, 0) => {}
+        (Kind::Ledger, _) => sentences.push(format!("{directory} is no database of SQLite, so it stays.")),
+        (_, 1) => sentences.push(format!("1 other file stays in {directory}, and the directory with it.")),
+        (_, some) => sentences.push(format!("{some} other files stay in {directory}, and the directory with them.")),
+    }
+    sentences
+}
+
+/// Deletes data, as far as it is ours.
 ///
 /// # Errors
 /// When a file can't be deleted.
 pub fn delete(data: &Data) -> Result<(), SetupError> {
-    let Data { kind, path } = data;
-    match kind {
-        Kind::Ledger => {
-            for suffix in ["", "-wal", "-shm", "-journal"] {
-                let mut name = path.clone().into_os_string();
-                name.push(suffix);
-                remove_file(Path::new(&name))?;
-            }
-        }
-        Kind::Verdicts => {
-            delete_files(*kind, path)?;
-            for entry in entries(path) {
-                let is_lock =
-                    entry.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".attempt-lock.lock"));
-                if is_lock {
-                    remove_empty_directory(&entry)?;
-                }
-            }
-            let results = path.join("results");
-            delete_files(Kind::PreflightLogs, &results)?;
-            remove_empty_directory(&results)?;
-        }
-        Kind::Sessions | Kind::Hypotheses | Kind::PreflightLogs => delete_files(*kind, path)?,
+    let contents = contents(data.kind, &data.path);
+    for file in &contents.files {
+        remove_file(file)?;
     }
-    let directory = if *kind == Kind::Ledger { path.parent() } else { Some(path.as_path()) };
-    directory.map_or(Ok(()), remove_empty_directory)?;
-    // `~/.grounding-mcp` has no other purpose than to hold two of them.
-    match directory.and_then(Path::parent) {
-        Some(parent) if parent.file_name().is_some_and(|name| name == ".grounding-mcp") => {
-            remove_empty_directory(parent)
-        }
-        _ => Ok(()),
-    }
-}
-
-fn delete_files(kind: Kind, directory: &Path) -> Result<(), SetupError> {
-    for path in entries(directory) {
-        let is_file = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
-        if is_file && path.file_name().and_then(|name| name.to_str()).is_some_and(|name| kind.owns(name)) {
-            remove_file(&path)?;
-        }
-    }
-    Ok(())
-}
-
-fn entries(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten();
-    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+    contents.directories.iter().try_for_each(|directory| remove_empty_directory(directory))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
+    const MARKER: &str = r#"{"alg": "hmac-sha256-v1"}"#;
+
     #[test]
-    fn only_what_looks_like_ours_is_deleted() {
+    fn only_what_is_ours_is_deleted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("verdicts");
         std::fs::create_dir_all(path.join("results")).unwrap();
         std::fs::create_dir(path.join("x.attempt-lock.lock")).unwrap();
-        for name in ["x.json", "x.attempts.jsonl", "x.attempt-lock", "results/y.log", "notes.txt"] {
+        let result = "results/0d9c2a66-3a5c-4b0f-9d0e-0a8a1b2c3d4e.log";
+        for name in ["x.attempts.jsonl", "x.attempt-lock", result, "package.json", "results/build.log"] {
             std::fs::write(path.join(name), "").unwrap();
         }
+        std::fs::write(path.join("x.json"), MARKER).unwrap();
         let data = Data { kind: Kind::Verdicts, path: path.clone() };
         let lock = File::open(path.join("x.attempt-lock")).unwrap();
         lock.lock().unwrap();
         assert_eq!(running_attempts(std::slice::from_ref(&data)), 1);
         drop(lock);
         assert_eq!(running_attempts(std::slice::from_ref(&data)), 0);
+        assert!(staying(&data)[0].starts_with("2 other files stay in"), "{:?}", staying(&data));
         delete(&data).unwrap();
-        assert_eq!(entries(&path), [path.join("notes.txt")]);
-        std::fs::remove_file(path.join("notes.txt")).unwrap();
+        let mut left = entries(&path);
+        left.sort();
+        assert_eq!(left, [path.join("package.json"), path.join("results")]);
+        assert_eq!(entries(&path.join("results")), [path.join("results/build.log")]);
+        std::fs::remove_dir_all(path.join("results")).unwrap();
+        std::fs::remove_file(path.join("package.json")).unwrap();
+        delete(&data).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_symlink_is_left_and_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let [real, link, marker] = ["real", "link", "real/x.json"].map(|name| directory.path().join(name));
+        std::fs::create_dir(&real).unwrap();
+        std::fs::write(&marker, MARKER).unwrap();
+        symlink(&real, &link).unwrap();
+        symlink("x.json", real.join("y.json")).unwrap();
+        for (path, named) in [(&link, &link), (&real, &real.join("y.json"))] {
+            let data = Data { kind: Kind::Verdicts, path: path.clone() };
+            let said = staying(&data);
+            assert!(said.len() == 1 && said[0].starts_with(named.to_str().unwrap()), "{said:?}");
+            assert!(marker.is_file());
+            delete(&data).unwrap();
+        }
+        assert!(link.is_symlink() && real.join("y.json").is_symlink() && !marker.exists());
+    }
+
+    #[test]
+    fn the_logs_of_runs_go_with_their_directories() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("logs");
+        std::fs::create_dir_all(path.join("grounding-run-1")).unwrap();
+        std::fs::write(path.join("grounding-run-1/1.log"), "").unwrap();
+        let data = Data { kind: Kind::PreflightLogs, path: path.clone() };
+        assert_eq!(staying(&data), Vec::<String>::new());
         delete(&data).unwrap();
         assert!(!path.exists());
     }

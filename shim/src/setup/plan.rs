@@ -151,6 +151,8 @@ impl Plan {
         let wanted = if wish.hosts.is_empty() { Host::ALL.as_slice() } else { &wish.hosts };
         for host in wanted {
             match host.site(environment) {
+                // A host that is named twice is still one.
+                Ok(site) if sites.contains(&site) => {}
                 Ok(site) if !wish.hosts.is_empty() || host.is_found(environment, &site) => sites.push(site),
                 Ok(_) => {}
                 Err(error) => self.refusals.push(format!("{}: {error}", host.title())),

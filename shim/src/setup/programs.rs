@@ -10,7 +10,7 @@ use grounding_proto::environment::{Environment, is_executable};
 use grounding_proto::wire::OsText;
 
 use super::error::SetupError;
-use super::files::{create_directories, sha256, sha256_of_file, write_atomically};
+use super::files::{sha256, sha256_of_file, write_atomically};
 use super::record::{Record, Written};
 use crate::process::{CONTROL, DAEMON, SERVER};
 use crate::store;
@@ -90,7 +90,7 @@ impl Installation {
     /// # Errors
     /// When a file can't be written.
     pub fn carry_out(&self, environment: &Environment, record: &mut Record) -> Result<(), SetupError> {
-        create_directories(&self.directory, EXECUTABLE, &mut record.directories)?;
+        record.create_directories(environment, &self.directory, EXECUTABLE)?;
         for (from, to) in &self.copies {
             let content = std::fs::read(from).map_err(SetupError::io("read", from))?;
             record.note_program(Written { path: OsText::from(to.clone()), sha256: sha256(&content) });

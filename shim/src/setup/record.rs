@@ -71,8 +71,8 @@ pub enum Origin {
     Absent,
     /// The content that is kept here.
     Kept(OsText),
-    /// A content that is kept here and must not come back: it has an older entry of ours, or was changed between two
-    /// changes of ours.
+    /// A content that is kept here and must not come back: its entry starts the program that was registered, or it was
+    /// changed between two changes of ours.
     Superseded(OsText),
 }
 
@@ -165,13 +165,28 @@ impl Record {
         write_atomically(&path, text.as_bytes(), PRIVATE_FILE)
     }
 
+    /// Creates a directory and those above it; each that is absent is noted before it is made.
+    ///
+    /// # Errors
+    /// When the record can't be written or a directory can't be created.
+    pub fn create_directories(&mut self, environment: &Environment, path: &Path, mode: u32) -> Result<(), SetupError> {
+        let absent: Vec<_> = path.ancestors().take_while(|path| path.symlink_metadata().is_err()).collect();
+        let absent = absent.into_iter().rev().map(|directory| OsText::from(directory.to_owned()));
+        let noted: Vec<_> = absent.filter(|directory| !self.directories.contains(directory)).collect();
+        if !noted.is_empty() {
+            self.directories.extend(noted);
+            self.save(environment)?;
+        }
+        create_directories(path, mode, &mut Vec::new())
+    }
+
     /// Keeps a content as it was and returns where.
     ///
     /// # Errors
     /// When it can't be written.
     pub fn keep(&mut self, environment: &Environment, name: &str, content: &[u8]) -> Result<OsText, SetupError> {
         let directory = backups(environment)?;
-        create_directories(&directory, PRIVATE_DIRECTORY, &mut self.directories)?;
+        self.create_directories(environment, &directory, PRIVATE_DIRECTORY)?;
         keep_copy(&directory, name, content).map(OsText::from)
     }
 

@@ -12,7 +12,7 @@ use grounding_proto::environment::Environment;
 use grounding_proto::wire::OsText;
 
 use super::error::SetupError;
-use super::files::{PRIVATE_DIRECTORY, Snapshot, create_directories, remove_file, sha256};
+use super::files::{PRIVATE_DIRECTORY, Snapshot, remove_file, sha256};
 use super::programs::is_native;
 use super::record::{Origin, Record, Registered, Servers};
 use crate::host::entry::{Edit, EditError, Emptied, NAME, Registration, is_ours};
@@ -104,7 +104,7 @@ impl Registering {
     ) -> Result<Option<PathBuf>, SetupError> {
         let file = &self.site.file;
         let known = record.registered(file).cloned();
-        let origin = self.origin(environment, record, known.as_ref())?;
+        let origin = self.origin(environment, record, known.as_ref(), program)?;
         let servers = self.servers(known.as_ref())?;
         let kept = match (&origin, &known) {
             (Origin::Kept(path), Some(known)) if known.origin == Origin::Kept(path.clone()) => None,
@@ -124,7 +124,7 @@ impl Registering {
         let done = match &self.way {
             Way::Edit(edited) => {
                 let directory = file.parent().unwrap_or(Path::new("/"));
-                create_directories(directory, PRIVATE_DIRECTORY, &mut record.directories)?;
+                record.create_directories(environment, directory, PRIVATE_DIRECTORY)?;
                 note(record, edited.as_bytes())?;
                 self.before.replace(edited.as_bytes())
             }
@@ -153,6 +153,7 @@ impl Registering {
         environment: &Environment,
         record: &mut Record,
         known: Option<&Registered>,
+        program: &str,
     ) -> Result<Origin, SetupError> {
         let Some(content) = self.before.bytes() else { return Ok(Origin::Absent) };
         if let Some(known) = known.filter(|known| known.sha256 == sha256(content)) {
@@ -161,7 +162,12 @@ impl Registering {
         let name = self.site.file.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("{}-{}", self.site.host.program(), name.trim_start_matches('.'));
         let kept = record.keep(environment, &name, content)?;
-        let is_original = known.is_none() && self.found == Registration::Absent;
+        // An entry that starts another program of ours is what the user had; one that starts this one is ours.
+        let is_own = match &self.found {
+            Registration::Present { command } | Registration::Incomplete { command } => command == program,
+            Registration::Absent | Registration::Foreign { .. } => false,
+        };
+        let is_original = known.is_none() && !is_own;
         Ok(if is_original { Origin::Kept(kept) } else { Origin::Superseded(kept) })
     }
 

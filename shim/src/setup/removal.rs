@@ -5,12 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use grounding_proto::environment::Environment;
+use grounding_proto::environment::{Environment, EnvironmentError};
 use grounding_proto::wire::OsText;
 
 use super::data::{self, Data};
 use super::error::SetupError;
 use super::files::{Snapshot, sha256, sha256_of_file};
+use super::programs::PROGRAMS;
 use super::record::{Origin, Record, Registered};
 use super::registration::{is_replaceable, sites};
 use crate::client::{Client, StartPolicy};
@@ -19,6 +20,7 @@ use crate::host::entry::{NAME, Registration};
 use crate::host::known::Site;
 use crate::process;
 use crate::service::ServiceManager;
+use crate::store;
 
 /// What becomes of the user's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Removal {
     pub service: Option<ServiceManager>,
     /// The unit's file, where no manager answers.
     pub unit: Option<PathBuf>,
+    /// Files as they were that stay where setup kept them.
+    pub kept: Vec<PathBuf>,
     /// The programs.
     pub programs: Vec<PathBuf>,
     /// The user's data that is there.
@@ -54,16 +58,22 @@ pub struct Removal {
     pub record: Record,
 }
 
+/// Said when something can't be undone yet.
+pub(super) const LEFT: &str = "The programs and the record stay until that is mended: run this again then.";
+
 /// Finds out what is to be done.
 ///
 /// # Errors
 /// When there is no home, or a record that is not understood.
 pub async fn plan(environment: &Environment, fate: Fate) -> Result<Removal, SetupError> {
-    let record = Record::load(environment)?.unwrap_or_default();
+    let known = Record::load(environment)?;
+    let is_recorded = known.is_some();
+    let record = known.unwrap_or_default();
     let mut removal = Removal {
         sites: Vec::new(),
         service: None,
         unit: None,
+        kept: Vec::new(),
         programs: Vec::new(),
         data: data::present(environment)?,
         changes: Vec::new(),
@@ -75,8 +85,15 @@ pub async fn plan(environment: &Environment, fate: Fate) -> Result<Removal, Setu
     removal.plan_hosts(environment)?;
     removal.plan_service(environment).await;
     removal.plan_daemon(environment).await;
-    removal.plan_programs()?;
-    removal.plan_state(environment)?;
+    if removal.refusals.is_empty() {
+        removal.plan_programs()?;
+        if !is_recorded {
+            removal.plan_unrecorded_programs(environment)?;
+        }
+        removal.plan_state(environment)?;
+    } else {
+        removal.notes.push(LEFT.to_owned());
+    }
     removal.plan_data(environment, fate);
     Ok(removal)
 }
@@ -89,12 +106,40 @@ impl Removal {
                 Ok(None) => {}
                 Ok(Some(sentence)) => {
                     self.changes.push(sentence);
+                    self.plan_kept(home, &site, known.as_ref());
                     self.sites.push((site, known));
                 }
+                // Setup did nothing there, so nothing of it waits for the file to be mended.
+                Err(error) if known.is_none() => self.notes.push(format!(
+                    "{} was looked at in vain; setup registered nothing there: {}.",
+                    site.host.title(),
+                    chain(&error)
+                )),
                 Err(error) => self.refusals.push(format!("{}: {}", site.host.title(), chain(&error))),
             }
         }
         Ok(())
+    }
+
+    /// Keeps what setup kept of a file that is not restored, where it holds an entry that is not there any more.
+    fn plan_kept(&mut self, home: &Path, site: &Site, known: Option<&Registered>) {
+        let (Some(known), Ok(now)) = (known, Snapshot::read(&site.file, home)) else { return };
+        let is_restored = now.bytes().is_some_and(|content| known.sha256 == sha256(content));
+        let kept = match &known.origin {
+            Origin::Kept(_) if is_restored => return,
+            Origin::Kept(kept) | Origin::Superseded(kept) => kept.as_path(),
+            Origin::Absent => return,
+        };
+        let command = |text: &str| match site.format.read(text) {
+            Ok(Registration::Present { command } | Registration::Incomplete { command }) => Some(command),
+            _ => None,
+        };
+        let earlier = std::fs::read_to_string(kept).ok().and_then(|text| command(&text));
+        if earlier.is_some() && earlier != now.text().ok().and_then(command) {
+            let (file, shown) = (site.file.display(), kept.display());
+            self.notes.push(format!("{file} had an entry `{NAME}` before setup: as it was it stays in {shown}."));
+            self.kept.push(kept.to_owned());
+        }
     }
 
     async fn plan_service(&mut self, environment: &Environment) {
@@ -124,6 +169,9 @@ impl Removal {
 
     async fn plan_daemon(&mut self, environment: &Environment) {
         self.attempts = data::running_attempts(&self.data);
+        if !can_run(environment) {
+            return;
+        }
         match Client::new(environment.clone(), StartPolicy::Never).version().await {
             Ok(version) => self.changes.push(format!("Stop groundingd (pid {}).", version.pid)),
             Err(ClientError::NotRunning { .. }) => {}
@@ -157,6 +205,28 @@ impl Removal {
         Ok(())
     }
 
+    /// Without a record: what stands where set-up puts programs goes if it is a copy of the programs that run here.
+    fn plan_unrecorded_programs(&mut self, environment: &Environment) -> Result<(), SetupError> {
+        let directory = environment.home()?.join(".local/bin");
+        for name in PROGRAMS {
+            let path = directory.join(name);
+            if path.symlink_metadata().is_err() {
+                continue;
+            }
+            let shown = path.display();
+            let own = process::sibling(environment, name).ok().filter(|own| !store::is_same(own, &path));
+            let is_copy = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file())
+                && own.is_some_and(|own| sha256_of_file(&own).is_ok_and(|sha256| is_as_written(&path, &sha256)));
+            if is_copy {
+                self.changes.push(format!("Remove {shown}, which is in no record: a copy of the program here."));
+                self.programs.push(path);
+            } else {
+                self.notes.push(format!("{shown} is in no record, so it stays; remove it by hand."));
+            }
+        }
+        Ok(())
+    }
+
     fn plan_state(&mut self, environment: &Environment) -> Result<(), SetupError> {
         let directory = environment.state_dir()?;
         if directory.exists() {
@@ -166,11 +236,14 @@ impl Removal {
     }
 
     fn plan_data(&mut self, environment: &Environment, fate: Fate) {
-        for Data { kind, path } in &self.data {
-            let (title, path) = (kind.title(), path.display());
+        for data in &self.data {
+            let (title, path) = (data.kind.title(), data.path.display());
             match fate {
                 Fate::Kept => self.notes.push(format!("Your data stays: {title} in {path}.")),
-                Fate::Deleted => self.changes.push(format!("Delete the {title} in {path}.")),
+                Fate::Deleted => {
+                    self.changes.push(format!("Delete the {title} in {path}."));
+                    self.notes.extend(data::staying(data));
+                }
             }
         }
         if let Some(key) = data::signing_key(environment) {
@@ -178,6 +251,11 @@ impl Removal {
             self.notes.push(format!("The signing key {path} stays: other programs may sign with it."));
         }
     }
+}
+
+/// Returns whether there can be a daemon: none listens where the socket's path is too long.
+pub(super) fn can_run(environment: &Environment) -> bool {
+    !matches!(environment.socket_path(), Err(EnvironmentError::SocketPathTooLong { .. }))
 }
 
 /// Returns whether a file is what was written.

@@ -1,22 +1,24 @@
 //! Does what a removal says, and goes on with the next host when one fails.
 //!
-//! The record goes last, and stays when something was left undone, so that the removal can be run again.
+//! The record and the programs go last, and stay when something was left undone, so that the removal can be run again.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use grounding_proto::environment::Environment;
 
 use super::data;
 use super::error::SetupError;
 use super::files::{remove_empty_directory, remove_file};
-use super::record;
-use super::registration::unregister;
-use super::removal::{Fate, Removal, directories};
+use super::record::{self, Record};
+use super::registration::{sites, unregister};
+use super::removal::{Fate, LEFT, Removal, can_run, directories};
 use crate::client::{Client, StartPolicy};
 use crate::error::chain;
 use crate::service::{ServiceError, ServiceManager};
 use crate::state::State;
 use crate::stop;
+use crate::store;
 
 /// Does what the removal says, and returns a sentence for each part that was not done.
 ///
@@ -41,11 +43,16 @@ pub async fn remove(environment: &Environment, mut removal: Removal, fate: Fate)
     if let Some(unit) = &removal.unit {
         remove_unit(unit)?;
     }
-    stop_daemon(environment).await?;
+    if can_run(environment) {
+        stop_daemon(environment).await?;
+    }
     let removed = remove_files(environment, &removal, fate, Completeness::of(&removal, &failures));
+    if removal.refusals.is_empty() && !failures.is_empty() {
+        failures.push(LEFT.to_owned());
+    }
     // Without the programs nobody starts the daemon; the note must not outlive them to surprise the next set-up.
     drop(lock);
-    State::new(environment)?.clear_stopped().map_err(|error| SetupError::Stop(Box::new(error.into())))?;
+    State::to_remove(environment)?.clear_stopped().map_err(|error| SetupError::Stop(Box::new(error.into())))?;
     removed.map(|()| failures)
 }
 
@@ -68,19 +75,34 @@ fn remove_files(
     fate: Fate,
     completeness: Completeness,
 ) -> Result<(), SetupError> {
-    for program in &removal.programs {
-        remove_file(program)?;
-    }
     if fate == Fate::Deleted {
         for data in &removal.data {
             data::delete(data)?;
         }
     }
     if completeness == Completeness::Complete {
-        remove_state(environment)?;
+        sweep(environment, &removal.record)?;
+        remove_state(environment, &removal.kept)?;
+        // Last of the files, so that whatever fails before can be run again.
+        for program in &removal.programs {
+            remove_file(program)?;
+        }
         for directory in directories(&removal.record) {
             remove_empty_directory(directory)?;
         }
+    }
+    Ok(())
+}
+
+/// Removes what interrupted writes of ours left beside the files that they were to become.
+fn sweep(environment: &Environment, record: &Record) -> Result<(), SetupError> {
+    let hosts = sites(environment, record).into_iter().map(|(site, _)| site.file);
+    let written = record.programs.iter().chain(&record.service).map(|written| written.path.as_path().to_owned());
+    let paths = hosts.chain(written).chain([record::path(environment)?]);
+    let beside: BTreeSet<_> = paths.filter_map(|path| path.parent().map(Path::to_owned)).collect();
+    // Those of a recorded directory, too: the record may not tell yet of what was to be written there.
+    for directory in beside.iter().map(PathBuf::as_path).chain(directories(record)) {
+        store::sweep(directory).map_err(SetupError::io("sweep", directory))?;
     }
     Ok(())
 }
@@ -115,14 +137,15 @@ async fn stop_daemon(environment: &Environment) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Removes what is no data from the state directory: socket, locks, notes, log, record and kept files.
-fn remove_state(environment: &Environment) -> Result<(), SetupError> {
-    let (state, directory) = (State::new(environment)?, environment.state_dir()?);
+/// Removes what is no data from the state directory: socket, locks, notes, log, record and kept files but these.
+fn remove_state(environment: &Environment, kept: &[PathBuf]) -> Result<(), SetupError> {
+    let (state, directory) = (State::to_remove(environment)?, environment.state_dir()?);
     remove_file(state.socket())?;
     remove_empty_directory(&environment.run_dir()?)?;
     let log = state.log_file();
     for directory in [record::backups(environment)?.as_path(), log.parent().unwrap_or(&directory)] {
         let files = std::fs::read_dir(directory).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let files = files.filter(|path| !kept.contains(path));
         for file in files.filter(|path| path.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir())) {
             remove_file(&file)?;
         }

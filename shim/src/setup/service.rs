@@ -8,7 +8,7 @@ use grounding_proto::environment::Environment;
 use grounding_proto::wire::OsText;
 
 use super::error::SetupError;
-use super::files::{PRIVATE_DIRECTORY, create_directories, sha256};
+use super::files::{PRIVATE_DIRECTORY, sha256};
 use super::record::{Record, Written};
 use crate::error::chain;
 use crate::service::{Enablement, ServiceManager};
@@ -85,7 +85,7 @@ pub async fn install(
 ) -> Result<(), SetupError> {
     let file = manager.file();
     let directory = file.parent().unwrap_or(Path::new("/"));
-    create_directories(directory, PRIVATE_DIRECTORY, &mut record.directories)?;
+    record.create_directories(environment, directory, PRIVATE_DIRECTORY)?;
     let text = manager.text(program)?;
     let unit = manager.unit().await?;
     if unit.staleness(program).is_some() || !unit.is_installed() {

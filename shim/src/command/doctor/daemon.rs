@@ -7,12 +7,13 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::time::Duration;
 
+use grounding_proto::environment::Environment;
 use grounding_proto::ledger::{LedgerCheck, LedgerCheckAnswer, LedgerCheckOutcome};
 use grounding_proto::text::printable;
-use grounding_proto::wire::{PROTOCOL, VersionAnswer};
+use grounding_proto::wire::{PROTOCOL, Root, VersionAnswer};
 use rustix::process::{Pid, test_kill_process};
 
-use super::check::{Check, bounded};
+use super::check::{Check, Status, bounded};
 use crate::client::Client;
 use crate::command::when;
 use crate::context::VERSION;
@@ -51,7 +52,7 @@ pub(super) async fn reach(client: &Client) -> Reached {
 }
 
 /// Looks at the daemon.
-pub(super) async fn checks(client: &Client, state: &State, reached: &Reached) -> Vec<Check> {
+pub(super) async fn checks(environment: &Environment, client: &Client, state: &State, reached: &Reached) -> Vec<Check> {
     let mut checks = vec![answers(reached, state)];
     let expected = match reached {
         Reached::Answers(answer) => Holder::Daemon(answer.pid),
@@ -59,8 +60,17 @@ pub(super) async fn checks(client: &Client, state: &State, reached: &Reached) ->
     };
     let path = state.instance_lock().to_owned();
     checks.push(bounded("lock", move || lock(&path, expected)).await);
+    let path = state.start_lock();
+    let start_lock = bounded("start-lock", move || start_lock(&path)).await;
+    checks.extend(Some(start_lock).filter(|check| check.status != Status::Ok));
     checks.extend(start(state, expected));
-    checks.push(ledger(client, reached).await);
+    checks.push(match reached {
+        Reached::Answers(_) => ledger(client).await,
+        _ => {
+            let root = environment.roots().ledger;
+            bounded("ledger", move || unread_ledger(&root)).await
+        }
+    });
     checks
 }
 
@@ -186,6 +196,26 @@ fn held_by(path: &Path) -> Option<String> {
     Some(format!("pid {pid}, build {}{state}", printable(version)))
 }
 
+/// Looks whether somebody keeps clients from starting the daemon; of a lock that is free nothing is said.
+fn start_lock(path: &Path) -> Check {
+    let name = "start-lock";
+    match is_held(path) {
+        Ok(Some(true)) => {
+            let message = format!("{} is held: a client starts or ends the daemon, or hangs in that", path.display());
+            Check::warning(
+                name,
+                message,
+                format!("run doctor again; if it stays, end who holds it (`fuser {}`)", path.display()),
+            )
+        }
+        Ok(_) => Check::ok(name, "free"),
+        Err(error) => {
+            let message = format!("can't look at {}: {error}", path.display());
+            Check::warning(name, message, "make it a regular file of yours, or remove it")
+        }
+    }
+}
+
 /// Says what keeps the daemon from being started.
 fn start(state: &State, expected: Holder) -> Vec<Check> {
     let mut checks = Vec::new();
@@ -202,11 +232,20 @@ fn start(state: &State, expected: Holder) -> Vec<Check> {
     checks
 }
 
-async fn ledger(client: &Client, reached: &Reached) -> Check {
+/// What is known of the ledger without the daemon: whether there is anything that could be damaged.
+fn unread_ledger(root: &Root) -> Check {
     let name = "ledger";
-    if !matches!(reached, Reached::Answers(_)) {
-        return Check::ok(name, "not read: the daemon, which reads it, does not answer");
+    match root {
+        Root::Path(path) if path.as_path().metadata().is_ok_and(|metadata| metadata.len() > 0) => {
+            let message = "not read: the daemon, which reads it, does not answer";
+            Check::warning(name, message, "groundingctl start, then run doctor again")
+        }
+        Root::Path(_) | Root::Refused(_) => Check::ok(name, "nothing is in it yet"),
     }
+}
+
+async fn ledger(client: &Client) -> Check {
+    let name = "ledger";
     let limit_ms = u64::try_from(LEDGER.as_millis()).unwrap_or(u64::MAX);
     let asked = client.ask_for::<_, LedgerCheckAnswer>("/v1/ledger/check", LedgerCheck { limit_ms });
     let answer = match tokio::time::timeout(LEDGER + LEDGER_ANSWER, asked).await {

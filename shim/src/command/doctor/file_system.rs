@@ -54,6 +54,13 @@ const LOCAL_FUSE: [&str; 12] = [
     "fuse.cryfs",
 ];
 
+/// Returns how many bytes this user may still write on the file system of a path, which need not be there yet.
+pub(super) fn free_bytes(path: &Path) -> Option<u64> {
+    let existing = path.ancestors().find_map(|ancestor| ancestor.canonicalize().ok())?;
+    let found = rustix::fs::statvfs(&existing).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Returns where the file system of a path is; of one that is not there yet, that of the directory it would be in.
 #[cfg(target_os = "linux")]
 pub(super) fn of(path: &Path) -> FileSystem {

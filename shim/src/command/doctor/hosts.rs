@@ -54,7 +54,10 @@ fn look(name: &str, site: &Site, environment: &Environment, ours: Option<&Path>)
     let text = match read(&site.file) {
         Ok(Some(text)) => text,
         Ok(None) => return Check::warning(name, format!("{title} is not told of the server"), SETUP),
-        Err(why) => return Check::warning(name, format!("{title}: can't read {file}: {why}"), "make it yours to read"),
+        Err(why) => {
+            let message = format!("{title}: can't read {file}: {why}");
+            return Check::warning(name, message, "make it a regular file that is yours to read");
+        }
     };
     let (command, is_complete) = match site.format.read(&text) {
         Ok(Registration::Present { command }) => (command, true),
@@ -84,20 +87,24 @@ fn look(name: &str, site: &Site, environment: &Environment, ours: Option<&Path>)
         let message = format!("{title} starts {shown}, and its entry in {file} lacks something");
         return Check::warning(name, message, SETUP);
     }
+    if site.format.is_switched_off(&text) {
+        let message = format!("{title} does not start the server: its entry in {file} is switched off");
+        return Check::warning(name, message, "switch it on there");
+    }
     Check::ok(name, format!("{title} starts {shown} ({file})"))
 }
 
 fn read(path: &Path) -> Result<Option<String>, String> {
+    // A pipe is not opened: that would wait for its other end.
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err("it is no regular file".to_owned());
+    }
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
     let mut text = String::new();
-    if !is_file {
-        return Err("it is not a regular file".to_owned());
-    }
     file.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
     Ok(Some(text))
 }

@@ -3,10 +3,10 @@
 //!
 //! Nothing is created, changed or locked, and of the signing key nothing but its metadata is read.
 
-use std::fs::Metadata;
-use std::io::ErrorKind;
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use grounding_proto::environment::{
     EVIDENCE_LEDGER_DB, Environment, GROUNDING_MCP_HYPOTHESES_DIR, GROUNDING_MCP_SESSIONS_DIR, GROUNDING_STATE_DIR,
@@ -18,7 +18,17 @@ use rustix::fs::{Access, access};
 use super::check::{Check, Status, bounded};
 use super::file_system::{self, FileSystem};
 use crate::error::chain;
+use crate::setup::record::Record;
 use crate::state::State;
+
+const MIB: u64 = 1024 * 1024;
+/// With less free space nothing can be written soon.
+const LEAST_FREE: u64 = MIB;
+/// With less free space it may not last.
+const LITTLE_FREE: u64 = 64 * MIB;
+
+/// What every database of SQLite starts with.
+const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 /// What a key of fewer bytes is not.
 const MIN_KEY_BYTES: u64 = 32;
@@ -38,12 +48,21 @@ pub(super) async fn checks(environment: &Environment, state: &State) -> Vec<Chec
     if let Ok(directory) = directory {
         checks.push(bounded("state-directory", move || state_directory(&directory)).await);
     }
+    let stored = [&roots.ledger, &roots.verdicts].into_iter().filter_map(|root| match root {
+        Root::Path(path) => Some(path.as_path().to_owned()),
+        Root::Refused(_) => None,
+    });
+    let places: Vec<_> = environment.state_dir().into_iter().chain(stored).collect();
     let looked_at = state.clone();
     checks.push(bounded("socket", move || socket(&looked_at)).await);
     for (name, root) in [("sessions", roots.sessions), ("hypotheses", roots.hypotheses), ("verdicts", roots.verdicts)] {
         checks.push(of_root(name, root, move |path| storage_directory(name, path)).await);
     }
     checks.push(of_root("ledger-file", roots.ledger, ledger_file).await);
+    let looking = environment.clone();
+    let record = bounded("setup", move || setup_record(&looking)).await;
+    checks.extend(Some(record).filter(|check| check.status != Status::Ok));
+    checks.push(bounded("free-space", move || free_space(&places)).await);
     checks.push(of_root("signing-key", roots.signing_key, signing_key).await);
     checks
 }
@@ -195,11 +214,61 @@ fn ledger_file(path: &Path) -> Check {
         let message = format!("the directory of {shown} can't be written, and SQLite keeps its log there");
         return Check::failure(name, message, "make the directory yours to write");
     }
+    match is_database(path) {
+        Ok(true) => {}
+        Ok(false) => {
+            let message = format!("{shown} is damaged: it does not start as a database of SQLite does");
+            let remedy = "get the rows out with `sqlite3 <ledger> .recover`, and move the file away";
+            return Check::failure(name, message, remedy);
+        }
+        Err(error) => return unreadable(name, path, &error),
+    }
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    if directory.metadata().is_ok_and(|directory| mode(&directory) & 0o022 != 0) {
+        let directory = directory.display();
+        let message = format!("{directory}, the directory of the ledger, can be written by other users");
+        return Check::warning(name, message, format!("chmod go-w {directory}"));
+    }
     if mode(&metadata) & 0o077 != 0 {
         let message = format!("{shown} is open to other users (mode {:o})", mode(&metadata));
         return Check::warning(name, message, format!("chmod 600 {shown}"));
     }
     on_file_system(Check::ok(name, format!("{shown} (mode {:o})", mode(&metadata))), path, EVIDENCE_LEDGER_DB)
+}
+
+/// Looks whether what set-up did is known; of a record that can be read nothing is said.
+fn setup_record(environment: &Environment) -> Check {
+    match Record::load(environment) {
+        Ok(_) => Check::ok("setup", "its record can be read"),
+        Err(error) => Check::warning("setup", chain(&error), "move it away, then groundingctl setup"),
+    }
+}
+
+/// Looks at the file systems of these places, and says how it is with the fullest.
+fn free_space(places: &[PathBuf]) -> Check {
+    let free = places.iter().filter_map(|path| Some((file_system::free_bytes(path)?, path)));
+    match free.min() {
+        Some((bytes, path)) => enough(bytes, path),
+        None => Check::ok("free-space", "not known here"),
+    }
+}
+
+fn enough(bytes: u64, path: &Path) -> Check {
+    let name = "free-space";
+    let message = format!("{} MiB are free on the file system of {}", bytes / MIB, path.display());
+    let remedy = "make room there, or name another place with the variable of README";
+    match bytes {
+        _ if bytes < LEAST_FREE => Check::failure(name, message, remedy),
+        _ if bytes < LITTLE_FREE => Check::warning(name, message, remedy),
+        _ => Check::ok(name, message),
+    }
+}
+
+/// Reads the start of a ledger; an empty file is one that is not made yet.
+fn is_database(path: &Path) -> std::io::Result<bool> {
+    let mut start = Vec::new();
+    File::open(path)?.take(SQLITE.len() as u64).read_to_end(&mut start)?;
+    Ok(start.is_empty() || start == SQLITE)
 }
 
 /// Turns a good finding into a warning where the path is on another machine.
@@ -328,5 +397,33 @@ mod tests {
         let check = ledger_file(&path);
         assert_eq!(check.status, Status::Warning);
         assert!(check.remedy.is_some_and(|remedy| remedy.contains("chmod 600")));
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+        let check = ledger_file(&path);
+        assert!(check.status == Status::Warning && check.message.contains("the directory of the ledger"), "{check:?}");
+    }
+
+    #[test]
+    fn a_ledger_that_is_no_database_is_a_failure() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ledger.db");
+        for (content, status) in [(b"SQLite format 3\0 and more".as_slice(), Status::Ok), (b"garbage", Status::Failure)]
+        {
+            write(&path, content, 0o600);
+            assert_eq!(ledger_file(&path).status, status);
+        }
+    }
+
+    #[test]
+    fn little_free_space_is_said() {
+        let place = std::env::temp_dir();
+        for (bytes, status) in [
+            (MIB - 1, Status::Failure),
+            (MIB, Status::Warning),
+            (64 * MIB - 1, Status::Warning),
+            (64 * MIB, Status::Ok),
+        ] {
+            assert_eq!(enough(bytes, &place).status, status, "{bytes}");
+        }
+        assert!(file_system::free_bytes(&place.join("a/b")).is_some());
     }
 }

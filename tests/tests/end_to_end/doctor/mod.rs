@@ -246,6 +246,64 @@ fn registrations_are_looked_at_and_no_secret_is_told() {
 }
 
 #[test]
+fn an_entry_that_is_switched_off_is_named() {
+    let environment = TestEnvironment::new();
+    let server = binaries::grounding_mcp();
+    environment.write(
+        ".cursor/mcp.json",
+        json!({ "mcpServers": { "grounding": { "command": server, "disabled": true } } }).to_string(),
+    );
+    environment.write(
+        ".config/opencode/opencode.json",
+        json!({ "mcp": { "grounding": { "type": "local", "command": [server], "enabled": false } } }).to_string(),
+    );
+    let codex = environment.groundingctl(&["setup", "--host", "codex", "--no-service"]);
+    assert!(codex.status.success(), "{}", shown(&codex));
+    let report = doctor(&environment).1;
+    for host in ["host-cursor", "host-opencode"] {
+        assert_check(&report, host, "warning", &["switched off"]);
+    }
+    let content = environment.read(".codex/config.toml");
+    let switched = content.replacen("[mcp_servers.grounding]", "[mcp_servers.grounding]\nenabled = false", 1);
+    environment.write(".codex/config.toml", switched);
+    let check = check(&doctor(&environment).1, "host-codex").clone();
+    assert!(check["status"] == "warning", "{check}");
+}
+
+#[test]
+fn a_pipe_in_place_of_a_hosts_file_is_named_at_once() {
+    let environment = TestEnvironment::new();
+    let pipe = environment.path(".cursor/mcp.json");
+    fs::create_dir(environment.path(".cursor")).expect("a directory");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("a pipe");
+    assert_check(&doctor(&environment).1, "host-cursor", "warning", &["no regular file"]);
+}
+
+#[test]
+fn a_ledger_that_nobody_reads_is_not_called_sound() {
+    let environment = TestEnvironment::new();
+    environment.write(".evidence-ledger/ledger.db", "This is no database. ".repeat(100));
+    let (code, report) = doctor(&environment);
+    assert_eq!(code, Some(1));
+    assert_check(&report, "ledger", "warning", &["not read"]);
+    assert_check(&report, "ledger-file", "failure", &["damaged"]);
+    check(&report, "free-space");
+}
+
+#[test]
+fn a_start_lock_that_is_held_and_a_record_that_is_damaged_are_named() {
+    let environment = TestEnvironment::new();
+    environment.write(&format!("{STATE}/setup.json"), "{");
+    environment.write(&format!("{STATE}/start.lock"), "");
+    fs::set_permissions(environment.path(STATE), Permissions::from_mode(0o700)).expect("private");
+    let held = File::open(environment.path(STATE).join("start.lock")).expect("the lock file");
+    held.lock().expect("the lock");
+    let report = doctor(&environment).1;
+    assert_check(&report, "start-lock", "warning", &["start.lock is held", "fuser"]);
+    assert_check(&report, "setup", "warning", &["setup.json", "damaged"]);
+}
+
+#[test]
 fn an_environment_that_leads_nowhere_is_one_clear_failure() {
     let mut environment = TestEnvironment::new();
     environment.set("GROUNDING_STATE_DIR", environment.path(&"x".repeat(120)));

@@ -73,3 +73,14 @@ fn a_file_whose_line_ends_the_command_would_change_is_edited() {
     assert_eq!(calls(&environment), 0);
     assert!(environment.read(".codex/config.toml").starts_with("a = 1\r\n\r\n[mcp_servers.grounding]\r\n"));
 }
+
+#[test]
+fn help_that_can_not_be_written_is_an_error() {
+    let environment = environment();
+    for arguments in [["--help"].as_slice(), &["setup", "--help"], &["--version"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+        let mut command = environment.command(grounding_tests::binaries::groundingctl());
+        let output = command.args(arguments).stdout(full).output().expect("it runs");
+        assert!(ends(&output, 4).contains("error:"), "{arguments:?}");
+    }
+}

@@ -55,7 +55,7 @@ fn every_host_that_is_found_gets_the_entry_it_reads() {
 #[test]
 fn a_host_that_is_named_needs_not_be_there() {
     let environment = environment();
-    succeeds(&setup(&environment, &["--host", "gemini", "--host", "codex"]));
+    succeeds(&setup(&environment, &["--host", "gemini", "--host", "codex", "--host", "gemini"]));
     assert!(environment.read(".gemini/settings.json").contains(&server()));
     assert!(environment.read(".codex/config.toml").contains(&server()));
     assert!(!environment.path(".cursor").exists());
@@ -168,9 +168,36 @@ fn an_entry_of_ours_is_mended_and_keeps_what_was_added() {
     let said = succeeds(&setup(&environment, &[]));
     assert!(said.contains("Mend `grounding` in Cursor"), "{said}");
     assert_eq!(environment.read(".cursor/mcp.json"), before.replace("/gone/grounding-mcp", &server()));
-    // The entry was somebody's before, but without the programs it starts nothing.
     succeeds(&environment.groundingctl(&["uninstall"]));
-    assert_eq!(environment.read(".cursor/mcp.json"), r#"{"mcpServers": {}}"#);
+    assert_eq!(environment.read(".cursor/mcp.json"), before);
+}
+
+#[test]
+fn an_earlier_entry_of_the_users_own_comes_back_or_stays_in_the_kept_file() {
+    let entry = r#"{"command": "/opt/x/grounding-mcp", "env": {"A": "1"}}"#;
+    let local = r#"{"type": "local", "command": ["/opt/x/grounding-mcp"], "environment": {"A": "1"}}"#;
+    for (file, servers, entry) in [
+        (".claude.json", "mcpServers", entry),
+        (".cursor/mcp.json", "mcpServers", entry),
+        (".gemini/settings.json", "mcpServers", entry),
+        (".config/Code/User/mcp.json", "servers", entry),
+        (".config/opencode/opencode.json", "mcp", local),
+    ] {
+        let before = format!("{{\"{servers}\": {{\"grounding\": {entry}}}}}");
+        let environment = environment();
+        environment.write(file, &before);
+        succeeds(&setup(&environment, &[]));
+        assert!(environment.read(file).contains(&server()), "{file}");
+        succeeds(&environment.groundingctl(&["uninstall"]));
+        assert_eq!(environment.read(file), before);
+
+        succeeds(&setup(&environment, &[]));
+        environment.write(file, environment.read(file).replacen('{', "{\"theme\": 1, ", 1));
+        let said = succeeds(&environment.groundingctl(&["uninstall"]));
+        let kept = said.lines().find_map(|line| line.split_once("as it was it stays in ")).expect("told where").1;
+        assert_eq!(fs::read_to_string(kept.trim_end_matches('.')).expect("kept"), before);
+        assert!(environment.read(file).contains("theme"));
+    }
 }
 
 #[test]

@@ -47,6 +47,20 @@ fn without_a_record_entries_are_found_by_name() {
 }
 
 #[test]
+fn without_a_record_programs_go_where_they_are_copies_and_are_named_elsewhere() {
+    let mut environment = environment();
+    environment.set("PATH", "/nowhere");
+    succeeds(&setup(&environment, &[]));
+    fs::remove_file(environment.path(RECORD)).expect("a record");
+    let server = environment.path(".local/bin/grounding-mcp");
+    fs::remove_file(&server).expect("removed");
+    let _script = environment.script(".local/bin/grounding-mcp", "exit 0");
+    let said = succeeds(&environment.groundingctl(&["uninstall"]));
+    assert!(said.contains(&format!("{} is in no record, so it stays", server.display())), "{said}");
+    assert_eq!(fs::read_dir(environment.path(".local/bin")).expect("a directory").count(), 1);
+}
+
+#[test]
 fn a_record_that_is_not_understood_stops_both_ways() {
     for (content, words) in [("{", "damaged"), ("{\"version\": 99}", "newer build")] {
         let environment = environment();
@@ -76,6 +90,52 @@ fn a_file_that_can_not_be_edited_any_more_keeps_the_record() {
     succeeds(&environment.groundingctl(&["uninstall"]));
     assert_eq!(environment.read(".cursor/mcp.json"), "{}");
     assert!(!environment.path(RECORD).exists());
+}
+
+#[test]
+fn a_file_that_setup_never_touched_holds_nothing_back() {
+    let mut environment = environment();
+    environment.set("PATH", "/nowhere");
+    environment.write(".cursor/mcp.json", "{\"a\":");
+    ends(&setup(&environment, &[]), 1);
+    let said = succeeds(&environment.groundingctl(&["uninstall"]));
+    assert!(said.contains("looked at in vain") && said.contains("mcp.json"), "{said}");
+    assert_eq!(environment.read(".cursor/mcp.json"), "{\"a\":");
+    let left = names(environment.home());
+    assert!(left.iter().all(|name| name.starts_with(".cursor") || name.starts_with(".evidence-ledger")), "{left:?}");
+}
+
+#[test]
+fn the_programs_stay_until_all_is_undone() {
+    let mut environment = environment();
+    environment.set("PATH", "/nowhere");
+    environment.write(".cursor/mcp.json", "{}");
+    succeeds(&setup(&environment, &[]));
+    let good = environment.read(".cursor/mcp.json");
+    environment.write(".cursor/mcp.json", "{\"broken\"");
+    let output = environment.groundingctl(&["uninstall"]);
+    ends(&output, 1);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("run this again then"), "{output:?}");
+    let control = environment.path(".local/bin/groundingctl");
+    assert!(control.is_file());
+    environment.write(".cursor/mcp.json", good);
+    let output = environment.command(&control).arg("uninstall").output().expect("it runs");
+    succeeds(&output);
+    assert!(!control.exists() && !environment.path(".local").exists());
+}
+
+#[test]
+fn what_a_killed_setup_left_is_swept() {
+    let environment = environment();
+    environment.write(".cursor/mcp.json", "{}");
+    succeeds(&setup(&environment, &[]));
+    let state = RECORD.strip_suffix("/setup.json").expect("a directory");
+    for directory in [".cursor", state] {
+        environment.write(&format!("{directory}/.grounding-x1y2z3.tmp"), "half");
+    }
+    succeeds(&environment.groundingctl(&["uninstall"]));
+    let left = names(environment.home());
+    assert!(left.iter().all(|name| !name.contains(".tmp") && !name.starts_with(".local")), "{left:?}");
 }
 
 #[test]

@@ -81,6 +81,26 @@ fn a_purge_asks_first_and_leaves_nothing_but_the_key() {
 }
 
 #[test]
+fn a_purge_leaves_what_is_not_ours_where_an_override_leads() {
+    let mut environment = empty();
+    for variable in ["GROUNDING_MCP_SESSIONS_DIR", "GROUNDING_MCP_HYPOTHESES_DIR", "SOLUTION_VERDICT_DIR"] {
+        let directory = environment.path(&format!("project/{variable}"));
+        environment.set(variable, directory);
+        for name in ["package.json", "notes.json", "mine.log"] {
+            environment.write(&format!("project/{variable}/{name}"), r#"{"id": "package", "name": "mine"}"#);
+        }
+    }
+    succeeds(&setup(&environment, &[]));
+    let call = environment.groundingctl(&["call", "grounding_start", r#"{"keyword":"k","problem":"p"}"#]);
+    assert!(call.status.success(), "{}", shown(&call));
+    let count = || names(&environment.path("project")).len();
+    assert_eq!(count(), 3 + 9 + 1);
+    let said = succeeds(&environment.groundingctl(&["uninstall", "--purge", "--yes"]));
+    assert_eq!(said.matches("3 other files stay in").count(), 3, "{said}");
+    assert_eq!(count(), 3 + 9, "{:?}", names(&environment.path("project")));
+}
+
+#[test]
 fn a_dry_run_says_what_it_would_do_and_does_nothing() {
     let environment = empty();
     environment.write(".cursor/mcp.json", "{}");
@@ -105,6 +125,19 @@ fn odd_homes_work() {
     let path = environment.path("link/.local/bin/grounding-mcp");
     assert!(registered.contains(path.to_str().expect("UTF-8")), "{registered}");
     assert_eq!(environment.groundingctl(&["status"]).status.code(), Some(0));
+    succeeds(&environment.groundingctl(&["uninstall"]));
+    let left = names(&home);
+    assert!(left.iter().all(|name| name.starts_with(".evidence-ledger") || name == ".cursor"), "{left:?}");
+}
+
+#[test]
+fn where_no_daemon_can_listen_everything_is_removed() {
+    let mut environment = empty();
+    let home = environment.path(&"h".repeat(110));
+    fs::create_dir_all(home.join(".cursor")).expect("a home");
+    environment.set("HOME", &home);
+    let _ = setup(&environment, &[]);
+    assert!(home.join(".local/bin/groundingctl").is_file() || home.join(".cursor/mcp.json").exists());
     succeeds(&environment.groundingctl(&["uninstall"]));
     let left = names(&home);
     assert!(left.iter().all(|name| name.starts_with(".evidence-ledger") || name == ".cursor"), "{left:?}");
