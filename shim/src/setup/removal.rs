@@ -14,6 +14,7 @@ use super::files::{Snapshot, sha256, sha256_of_file};
 use super::programs::PROGRAMS;
 use super::record::{Origin, Record, Registered};
 use super::registration::{is_replaceable, sites};
+use super::service;
 use crate::client::{Client, StartPolicy};
 use crate::error::{ClientError, chain};
 use crate::host::entry::{NAME, Registration};
@@ -38,6 +39,8 @@ pub struct Removal {
     pub sites: Vec<(Site, Option<Registered>)>,
     /// The manager that loses the unit, if it has it.
     pub service: Option<ServiceManager>,
+    /// The unit that listens for the daemon, if it is the user's and of this state directory.
+    pub socket_unit: Option<PathBuf>,
     /// The unit's file, where no manager answers.
     pub unit: Option<PathBuf>,
     /// Files as they were that stay where setup kept them.
@@ -72,6 +75,7 @@ pub async fn plan(environment: &Environment, fate: Fate) -> Result<Removal, Setu
     let mut removal = Removal {
         sites: Vec::new(),
         service: None,
+        socket_unit: None,
         unit: None,
         kept: Vec::new(),
         programs: Vec::new(),
@@ -83,6 +87,7 @@ pub async fn plan(environment: &Environment, fate: Fate) -> Result<Removal, Setu
         record,
     };
     removal.plan_hosts(environment)?;
+    removal.plan_socket_unit(environment)?;
     removal.plan_service(environment).await;
     removal.plan_daemon(environment).await;
     if removal.refusals.is_empty() {
@@ -140,6 +145,14 @@ impl Removal {
             self.notes.push(format!("{file} had an entry `{NAME}` before setup: as it was it stays in {shown}."));
             self.kept.push(kept.to_owned());
         }
+    }
+
+    fn plan_socket_unit(&mut self, environment: &Environment) -> Result<(), SetupError> {
+        self.socket_unit = service::own_socket_unit(environment)?;
+        if let Some(file) = &self.socket_unit {
+            self.changes.push(format!("Disable and remove the unit that listens for the daemon: {}.", file.display()));
+        }
+        Ok(())
     }
 
     async fn plan_service(&mut self, environment: &Environment) {

@@ -35,6 +35,11 @@ pub async fn remove(environment: &Environment, mut removal: Removal, fate: Fate)
             failures.push(format!("{}: {}", site.host.title(), chain(&error)));
         }
     }
+    if let Some(unit) = &removal.socket_unit
+        && let Err(error) = remove_socket_unit(environment, unit).await
+    {
+        failures.push(format!("{}: {}", unit.display(), chain(&error)));
+    }
     if let Some(manager) = &removal.service
         && let Err(error) = remove_service(manager).await
     {
@@ -115,9 +120,21 @@ async fn remove_service(manager: &ServiceManager) -> Result<(), ServiceError> {
 
 /// Removes a unit that no manager can be asked about, and what enables it.
 fn remove_unit(unit: &Path) -> Result<(), SetupError> {
+    remove_wanted(unit, "default.target.wants")
+}
+
+/// Ends the listening, and removes the unit that does it and what enables it; a manager forgets it with its next reload.
+async fn remove_socket_unit(environment: &Environment, unit: &Path) -> Result<(), SetupError> {
+    if let Ok(manager) = ServiceManager::find(environment).await {
+        manager.stop_listening().await?;
+    }
+    remove_wanted(unit, "sockets.target.wants")
+}
+
+fn remove_wanted(unit: &Path, target: &str) -> Result<(), SetupError> {
     remove_file(unit)?;
     if let (Some(directory), Some(name)) = (unit.parent(), unit.file_name()) {
-        let wants = directory.join("default.target.wants");
+        let wants = directory.join(target);
         remove_file(&wants.join(name))?;
         remove_empty_directory(&wants)?;
     }

@@ -73,6 +73,21 @@ fn starts_ours(file: &Path) -> bool {
     std::fs::read_to_string(file).is_ok_and(|text| text.contains("groundingd"))
 }
 
+/// Returns the user's unit that listens on the daemon's socket; nothing of one that listens elsewhere, or is a package's.
+///
+/// # Errors
+/// When there is no home.
+pub fn own_socket_unit(environment: &Environment) -> Result<Option<PathBuf>, SetupError> {
+    let home = environment.home()?;
+    let config = environment.absolute("XDG_CONFIG_HOME")?.unwrap_or_else(|| home.join(".config"));
+    let file = config.join("systemd/user/groundingd.socket");
+    let (Ok(text), Ok(socket)) = (std::fs::read_to_string(&file), environment.socket_path()) else { return Ok(None) };
+    let listens = text.lines().filter_map(|line| line.trim().strip_prefix("ListenStream="));
+    let mut paths =
+        listens.map(|path| path.strip_prefix("%h/").map_or_else(|| PathBuf::from(path), |path| home.join(path)));
+    Ok(paths.any(|path| path == socket).then_some(file))
+}
+
 /// Installs and enables the service.
 ///
 /// # Errors

@@ -139,6 +139,20 @@ fn what_a_killed_setup_left_is_swept() {
 }
 
 #[test]
+fn a_unit_that_listens_on_our_socket_goes_and_another_stays() {
+    const UNIT: &str = ".config/systemd/user/groundingd.socket";
+    for (path, goes) in [("%h/.local/state/agent-grounding/run/groundingd.sock", true), ("%t/other.sock", false)] {
+        let environment = environment();
+        environment.write(UNIT, format!("[Socket]\nListenStream={path}\n"));
+        let wants = environment.path(".config/systemd/user/sockets.target.wants");
+        fs::create_dir(&wants).expect("a directory");
+        std::os::unix::fs::symlink("../groundingd.socket", wants.join("groundingd.socket")).expect("a link");
+        succeeds(&environment.groundingctl(&["uninstall"]));
+        assert_eq!((environment.path(UNIT).exists(), wants.exists()), (!goes, !goes), "{path}");
+    }
+}
+
+#[test]
 fn another_place_moves_the_entries_and_the_first_content_comes_back() {
     let environment = environment();
     environment.write(".cursor/mcp.json", "{ }");
