@@ -513,7 +513,7 @@ fn old_attempts_expire_and_unknown_ones_stay_unknown() {
     let mut environment = stub::environment();
     // A hundred times the poll time is the least.
     environment.set("GROUNDING_ATTEMPT_RETENTION_MS", "1");
-    environment.set("GROUNDING_ATTEMPT_POLL_MS", "2");
+    environment.set("GROUNDING_ATTEMPT_POLL_MS", "20");
     environment.set("GROUNDING_PREFLIGHT_TIMEOUT_MS", "20000");
     let repository = environment.repository("repo");
     let mut shim = environment.shim();
@@ -530,7 +530,7 @@ fn old_attempts_expire_and_unknown_ones_stay_unknown() {
     };
     assert_eq!((result_files(&first), result_files(&lost)), ([true, true], [false, true]));
 
-    stub::wait_until(Instant::now(), Duration::from_millis(250));
+    stub::wait_until(Instant::now(), Duration::from_millis(2050));
     let last = attempt_of(&shim.answer("solution_evaluate", task(&repository)));
     let expired = status(&mut shim, &first);
     let expected_keys = ["attemptId", "head", "id", "isLatestForId", "lastUpdatedAt", "status"];

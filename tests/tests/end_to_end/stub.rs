@@ -73,7 +73,7 @@ pub(crate) fn wait_for_run(environment: &TestEnvironment, count: usize) -> u32 {
 
 /// Returns a shim that is answered after 100 ms at the most.
 pub(crate) fn hurried(environment: &TestEnvironment) -> Shim {
-    environment.shim_with(&[("GROUNDING_ATTEMPT_WAIT_MS", "100".as_ref())])
+    environment.shim_with(&[("GROUNDING_ATTEMPT_WAIT_MS", "500".as_ref())])
 }
 
 /// Returns the arguments of an evaluation.
