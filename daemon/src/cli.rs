@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 use grounding_proto::solution::SolutionGateAnswer;
-use grounding_proto::text::{printable, printable_json};
+use grounding_proto::text::{printable, printable_json, printable_lines};
 use grounding_proto::wire::{OsText, Root};
 
 use crate::attempt::{guard, supervisor};
@@ -95,7 +95,19 @@ struct Gate {
 /// Does what the command line asks for.
 #[must_use]
 pub fn main(environment: Environment) -> ExitCode {
-    match Arguments::parse().verb {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            complain(error.render().to_string().trim_end());
+            return ExitCode::from(exit::USAGE);
+        }
+        Err(help) => {
+            // Help that can't be printed is not worth an exit code: nobody reads.
+            let _ = help.print();
+            return ExitCode::from(exit::OK);
+        }
+    };
+    match arguments.verb {
         Verb::Exec { command } => match command.split_first() {
             Some((program, arguments)) => guard::exec(program.as_ref(), arguments),
             None => ExitCode::from(exit::USAGE),
@@ -194,9 +206,10 @@ impl Subject {
     }
 }
 
+/// Prints lines for people, or JSON, without what would steer a terminal.
 fn print(text: &str) {
     // A reader that is gone has what it wanted.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = writeln!(std::io::stdout(), "{}", printable_lines(text));
 }
 
 fn refuse(why: &str) -> ExitCode {
@@ -220,7 +233,7 @@ async fn preflight(environment: Environment, arguments: PreflightRun) -> ExitCod
     screen.clear();
     match report {
         Ok(report) => {
-            print(&if arguments.json { json::pretty(&report) } else { screen::summary(&report) });
+            print(&if arguments.json { printable_json(&json::pretty(&report)) } else { screen::summary(&report) });
             ExitCode::from(if report.ready { exit::OK } else { exit::NEGATIVE })
         }
         Err(why) => {
@@ -247,5 +260,5 @@ fn root(root: Root) -> Result<OsText, String> {
 
 fn complain(text: &str) {
     // Nobody may read stderr any more.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", printable_lines(text));
 }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use grounding_proto::environment;
+use grounding_proto::environment::{self, SERVICE_VARIABLES};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Variables that would point git at another repository than the one asked about: what `git rev-parse
@@ -32,10 +32,6 @@ const GIT_LOCAL_VARIABLES: &[&str] = &[
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 ];
-
-/// Variables by which a service manager speaks to the daemon; no child may answer them.
-const SERVICE_VARIABLES: &[&str] =
-    &["LISTEN_FDNAMES", "LISTEN_FDS", "LISTEN_PID", "LISTEN_PIDFDID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
 /// What Linux calls the executable of whoever asks, also after its file was replaced.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
@@ -131,6 +127,16 @@ pub fn termination() -> std::io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
+}
+
+/// From now on a write past the file size limit is an error to this process (EFBIG), not its end. Children are not affected.
+///
+/// # Errors
+/// When the signal can't be heard.
+pub fn survive_file_size_limit() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Once heard it is heard for good: the runtime never gives a signal back.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
 /// What a short, quiet program printed.

@@ -4,23 +4,31 @@
 //! here are 0700 and files 0600. A file that does not parse is reported and never overwritten or deleted. Temporary
 //! names never contain an id.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use crate::json;
+use crate::{json, points};
 
 /// Largest JSON file that is read, in bytes; none that a client can cause is near it.
 const MAX_JSON_BYTES: u64 = 64 * 1024 * 1024;
 
 /// How long a lock is waited for; whoever holds one does so for some file operations only.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What temporary files are called, around random characters.
+const TEMPORARY: (&str, &str) = (".grounding-", ".tmp");
+
+/// Age from which a temporary file counts as left behind: no write takes as long.
+const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// How often a lock that is held is tried again.
 const LOCK_POLL: Duration = Duration::from_millis(2);
@@ -36,6 +44,16 @@ pub enum StoreError {
         /// The file or directory.
         path: PathBuf,
         /// Why.
+        source: io::Error,
+    },
+    /// The operation was done, and the disk did not confirm it.
+    #[error("{} was {done}, but the disk did not confirm it, so that a loss of power may undo it: look before you repeat it", path.display())]
+    Unconfirmed {
+        /// What was done: "written" or "removed".
+        done: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it is not confirmed.
         source: io::Error,
     },
     /// The file is not what it should be; it was left as it is.
@@ -94,7 +112,9 @@ impl FileKey {
 /// # Errors
 /// When one can't be created.
 pub fn ensure_dir(dir: &Path) -> Result<(), StoreError> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(StoreError::io("create", dir))
+    let made = points::touch("create-directory", dir)
+        .and_then(|()| fs::DirBuilder::new().recursive(true).mode(0o700).create(dir));
+    made.map_err(StoreError::io("create", dir))
 }
 
 /// As `ensure_dir`, for a directory that is ours alone: one that a symlink stands for is refused.
@@ -122,7 +142,8 @@ pub fn read_file(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, StoreError>
 /// When it is larger than `limit` bytes or can't be read.
 pub fn read_opened(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(StoreError::io("read", path))?;
+    let read = points::touch("read", path).and_then(|()| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(StoreError::io("read", path))?;
     if bytes.len() as u64 > limit {
         return Err(StoreError::unusable(path, format_args!("is larger than {limit} bytes")));
     }
@@ -157,22 +178,25 @@ pub fn read_object(path: &Path) -> Result<Option<serde_json::Map<String, Value>>
 /// Replaces a file: temporary file in the same directory, fsync, rename, fsync of the directory.
 ///
 /// # Errors
-/// When any step fails. The old content then stands, or the new one when only its durability could not be assured: the
-/// caller who must not leave the new one removes the file.
+/// When any step fails. The old content then stands; or the new one, whole, when the error says that it is unconfirmed:
+/// the caller who must not leave the new one removes the file.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let (dir, temporary) = temporary_with(path, bytes)?;
+    let temporary = temporary_with(path, bytes)?;
+    points::touch("rename", path).map_err(StoreError::io("write", path))?;
     temporary.persist(path).map_err(|error| StoreError::io("write", path)(error.error))?;
-    sync_dir(dir)
+    confirm("written", path)
 }
 
 /// Creates a file with its whole content at once; returns false when the path is taken.
 ///
 /// # Errors
-/// When any step fails; no file is then left behind.
+/// When any step fails; no file is then left behind, or the whole one when the error says that it is unconfirmed: it is
+/// not removed again, because others may have read it.
 pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, StoreError> {
-    let (dir, temporary) = temporary_with(path, bytes)?;
+    let temporary = temporary_with(path, bytes)?;
+    points::touch("rename", path).map_err(StoreError::io("create", path))?;
     match temporary.persist_noclobber(path) {
-        Ok(_) => sync_dir(dir).map(|()| true),
+        Ok(_) => confirm("written", path).map(|()| true),
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(StoreError::io("create", path)(error.error)),
     }
@@ -183,8 +207,8 @@ pub fn create(path: &Path, bytes: &[u8]) -> Result<bool, StoreError> {
 /// # Errors
 /// When it can't be removed.
 pub fn remove(path: &Path) -> Result<bool, StoreError> {
-    match fs::remove_file(path) {
-        Ok(()) => sync_dir(parent(path)).map(|()| true),
+    match points::touch("remove", path).and_then(|()| fs::remove_file(path)) {
+        Ok(()) => confirm("removed", path).map(|()| true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(StoreError::io("remove", path)(error)),
     }
@@ -210,6 +234,7 @@ pub fn lock(path: &Path) -> Result<Option<FileLock>, StoreError> {
     loop {
         // For writing too: network file systems give an exclusive lock to writers only.
         let Some(file) = open(OpenOptions::new().read(true).write(true), path)? else { return Ok(None) };
+        points::touch("lock", path).map_err(StoreError::io("lock", path))?;
         match file.try_lock() {
             Ok(()) if is_at(&file, path) => return Ok(Some(FileLock { _file: file })),
             Ok(()) => {}
@@ -266,21 +291,41 @@ pub fn is_at(file: &File, path: &Path) -> bool {
     matches!((&file.metadata(), &path.symlink_metadata()), (Ok(file), Ok(path)) if identity(file) == identity(path))
 }
 
-fn temporary_with<'path>(
-    path: &'path Path,
-    bytes: &[u8],
-) -> Result<(&'path Path, tempfile::NamedTempFile), StoreError> {
+/// Writes a temporary file beside a path; dropping it removes it.
+fn temporary_with(path: &Path, bytes: &[u8]) -> Result<tempfile::NamedTempFile, StoreError> {
     let dir = parent(path);
     ensure_dir(dir)?;
-    // tempfile creates with mode 0600.
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".grounding-")
-        .suffix(".tmp")
-        .tempfile_in(dir)
-        .map_err(StoreError::io("write", path))?;
-    temporary.write_all(bytes).map_err(StoreError::io("write", path))?;
-    temporary.as_file().sync_all().map_err(StoreError::io("write", path))?;
-    Ok((dir, temporary))
+    sweep_once(dir);
+    let (prefix, suffix) = TEMPORARY;
+    let written = points::touch("create", path).and_then(|()| {
+        // tempfile creates with mode 0600.
+        let mut temporary = tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile_in(dir)?;
+        points::write(path, bytes, |bytes| temporary.write_all(bytes))?;
+        points::touch("sync", path)?;
+        temporary.as_file().sync_all()?;
+        Ok(temporary)
+    });
+    written.map_err(StoreError::io("write", path))
+}
+
+/// Removes the temporary files that writers left in a directory when they were killed; once per process and directory.
+fn sweep_once(dir: &Path) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(dir.to_owned()) {
+        sweep(dir, SystemTime::now() - ABANDONED);
+    }
+}
+
+/// Removes the temporary files that were last written before a time. What can't be looked at or removed is passed over.
+fn sweep(dir: &Path, before: SystemTime) {
+    let is_temporary = |name: &str| name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1);
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let old = || entry.metadata().and_then(|it| Ok(it.is_file() && it.modified()? < before)).unwrap_or(false);
+        if entry.file_name().to_str().is_some_and(is_temporary) && old() {
+            // It takes up room and harms nothing.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Makes the name of a new file durable.
@@ -288,12 +333,16 @@ fn temporary_with<'path>(
 /// # Errors
 /// When its directory can't be synced.
 pub fn sync_parent(path: &Path) -> Result<(), StoreError> {
-    sync_dir(parent(path))
+    sync_name(path).map_err(StoreError::io("sync the directory of", path))
 }
 
-/// Makes the directory's entries durable.
-fn sync_dir(dir: &Path) -> Result<(), StoreError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("write", dir))
+fn confirm(done: &'static str, path: &Path) -> Result<(), StoreError> {
+    sync_name(path).map_err(|source| StoreError::Unconfirmed { done, path: path.to_owned(), source })
+}
+
+fn sync_name(path: &Path) -> io::Result<()> {
+    points::touch("sync-directory", path)?;
+    File::open(parent(path))?.sync_all()
 }
 
 fn parent(path: &Path) -> &Path {
@@ -330,6 +379,22 @@ mod tests {
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
         assert_eq!(path.parent().unwrap().metadata().unwrap().mode() & 0o777, 0o700);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn what_killed_writers_left_is_swept_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = [".grounding-a1.tmp", ".grounding-b2.tmp", ".grounding-notes", "x.tmp", "session.json"];
+        let long_ago = SystemTime::now() - 2 * ABANDONED;
+        for name in names {
+            let file = File::create(dir.path().join(name)).unwrap();
+            if name != names[1] {
+                file.set_modified(long_ago).unwrap();
+            }
+        }
+        replace(&dir.path().join("session.json"), b"{}").unwrap();
+        let left = names.map(|name| dir.path().join(name).exists());
+        assert_eq!(left, [false, true, true, true, true], "a young one may still be written");
     }
 
     #[test]

@@ -33,6 +33,21 @@ pub const CLAUDE_PROJECT_DIR: &str = "CLAUDE_PROJECT_DIR";
 /// Log filter of the daemon, in the syntax of `tracing`'s `EnvFilter`.
 pub const GROUNDING_LOG: &str = "GROUNDING_LOG";
 
+/// The directory that says what happens at the points of a daemon under test; a release does not know it.
+pub const GROUNDING_POINTS: &str = "GROUNDING_POINTS";
+
+/// Variables by which a service manager speaks to the one process it started; no other process may answer them.
+pub const SERVICE_VARIABLES: &[&str] = &[
+    "FDSTORE",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_PIDFDID",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
 /// The variables that say where things are kept and how an evaluation runs (SPEC 2 and 6), for hosts that pass on only
 /// those they are told of.
 pub const CLIENT_VARIABLES: &[&str] = &[

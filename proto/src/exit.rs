@@ -10,3 +10,5 @@ pub const USAGE: u8 = 2;
 pub const DOWN: u8 = 3;
 /// The command could not do its work (I/O, a refused directory, an unexpected answer).
 pub const FAILED: u8 = 4;
+/// `groundingd serve`: another daemon serves already.
+pub const BUSY: u8 = 5;

@@ -4,7 +4,7 @@
 //! are stored, and what is bounded when they are read, is the daemon's; no type here knows a database.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What an entry says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -169,11 +169,16 @@ pub struct LedgerStatusAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry_count: Option<u64>,
     /// The largest creation time as stored; null when the ledger is empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "null_is_present", skip_serializing_if = "Option::is_none")]
     pub last_write_at: Option<Option<String>>,
     /// What is wrong, with the file's path and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// Reads a key that is there, so that `null` stays apart from a key that is not.
+fn null_is_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 impl LedgerStatusAnswer {
@@ -198,4 +203,84 @@ pub enum LedgerHealth {
     Ok,
     /// It did not.
     Error,
+}
+
+/// Most entries of one list, and how many when nothing else is asked for.
+pub const MAX_LISTED_ENTRIES: u32 = 10_000;
+/// See `MAX_LISTED_ENTRIES`.
+pub const DEFAULT_LISTED_ENTRIES: u32 = 50;
+
+/// Question of `POST /v1/ledger/entries`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerList {
+    /// Only entries of this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// Only entries of these types; none means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<EntryType>,
+    /// At most so many entries, 1 to `MAX_LISTED_ENTRIES`.
+    pub limit: u32,
+}
+
+/// Answer of `POST /v1/ledger/entries`: entries of all sessions or one, the newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerListAnswer {
+    /// The newest entries, as many as fit 4 MiB.
+    pub entries: Vec<LedgerEntry>,
+    /// How many entries there are of what was asked for.
+    pub total: u64,
+    /// Whether any were left out.
+    pub truncated: bool,
+}
+
+/// Question of `POST /v1/ledger/check`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerCheck {
+    /// How long the check may take, in milliseconds; 60000 at most.
+    pub limit_ms: u64,
+}
+
+/// Answer of `POST /v1/ledger/check`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerCheckAnswer {
+    /// What was found.
+    pub outcome: LedgerCheckOutcome,
+    /// What is wrong, or why it was not found out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What a check of the ledger's file found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LedgerCheckOutcome {
+    /// The database is sound.
+    Sound,
+    /// It is not.
+    Damaged,
+    /// The time was up before all of it was read.
+    Unfinished,
+    /// It could not be looked at.
+    Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_ledger_passes_on_that_nothing_was_written() {
+        for json in [
+            r#"{"status":"ok","dbPath":"/l","entryCount":0,"lastWriteAt":null}"#,
+            r#"{"status":"error","message":"m"}"#,
+        ] {
+            let answer: LedgerStatusAnswer = serde_json::from_str(json).expect("an answer");
+            assert_eq!(serde_json::to_string(&answer).expect("JSON"), json);
+        }
+    }
 }

@@ -117,3 +117,90 @@ pub struct GuardrailAnswer {
     /// Whether it is in force in this session.
     pub active: bool,
 }
+
+/// Most sessions of one list, and how many when nothing else is asked for.
+pub const MAX_SESSIONS: u32 = 1000;
+/// See `MAX_SESSIONS`.
+pub const DEFAULT_SESSIONS: u32 = 50;
+
+/// Question of `POST /v1/sessions`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionList {
+    /// At most so many sessions, 1 to `MAX_SESSIONS`.
+    pub limit: u32,
+}
+
+/// Answer of `POST /v1/sessions`: the sessions of a directory, the newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionListAnswer {
+    /// The directory.
+    pub directory: String,
+    /// The newest sessions.
+    pub sessions: Vec<SessionRow>,
+    /// How many session files there are, unreadable ones included.
+    pub total: u64,
+    /// Whether any were left out.
+    pub truncated: bool,
+    /// Files that are no sessions; they were left as they are.
+    pub unreadable: Vec<UnreadableSession>,
+}
+
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionRow {
+    /// Identifies the session.
+    pub session_id: String,
+    /// The keyword as given.
+    pub keyword: String,
+    /// The first 200 characters of the problem.
+    pub problem: String,
+    /// The phase the session is in.
+    pub current_phase: String,
+    /// When it was started, as its file says.
+    pub started_at: Option<String>,
+    /// The workspace given at start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+}
+
+/// A file among the sessions that is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnreadableSession {
+    /// Its name.
+    pub file: String,
+    /// What is wrong with it, with its path.
+    pub problem: String,
+}
+
+/// Answer of `POST /v1/sessions/{sessionId}/details`: a session as people look at it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionDetails {
+    /// What the tools answer of it.
+    #[serde(flatten)]
+    pub summary: SessionSummary,
+    /// When it was started, as its file says.
+    pub started_at: Option<String>,
+    /// What the keyword was taken to be about.
+    pub resolved_scope: Option<Value>,
+    /// All steps of the plan, in order.
+    pub steps: Vec<SessionStep>,
+}
+
+/// A step of a session's plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionStep {
+    /// The phase it belongs to.
+    pub phase: String,
+    /// The tool of the debug method.
+    pub tool: String,
+    /// What to do, in one sentence.
+    pub description: String,
+    /// Whether the method demands it.
+    pub mandatory: bool,
+}

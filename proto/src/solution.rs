@@ -423,4 +423,7 @@ pub struct SolutionGateAnswer {
     /// Tracked files that differ from HEAD now, at most 20; advisory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed_files: Option<Vec<String>>,
+    /// How many of the verdict's blockers were left out because the answer would be too large; the marker has all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blockers_omitted: Option<u64>,
 }

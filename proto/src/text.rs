@@ -34,10 +34,10 @@ pub fn printable_json(json: &str) -> String {
     shown
 }
 
-/// Control characters, and the marks that reorder what stands beside them.
+/// Control characters, and the marks that reorder what stands beside them or begin a line of their own.
 fn is_active(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

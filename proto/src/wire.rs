@@ -17,6 +17,9 @@ use serde_json::Value;
 /// so that it is not forgotten.
 pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 1 };
 
+/// What the daemon's last status to a service manager begins with when it can't serve; the reason follows.
+pub const FAILED_STATUS: &str = "Failed: ";
+
 /// Largest request body the daemon reads, in bytes.
 pub const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 
@@ -52,6 +55,16 @@ pub struct ToolRequest {
 pub struct ContextRequest {
     /// Where and for whom the request is made.
     pub context: Context,
+}
+
+/// Body of the requests that ask for something in particular and change nothing.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Question<Q> {
+    /// Where and for whom it is asked.
+    pub context: Context,
+    /// What is asked.
+    #[serde(flatten)]
+    pub question: Q,
 }
 
 /// Answer of `POST /v1/attempts/{attemptId}/cancel`.
@@ -260,6 +273,28 @@ pub struct HealthAnswer {
     pub attempts: Option<AttemptCounts>,
     /// Connected clients, the asking one included.
     pub clients: Option<u64>,
+    /// Live attempts, the oldest first, at most `MAX_RUNNING_ATTEMPTS` of them; an older daemon tells none.
+    #[serde(default)]
+    pub running_attempts: Option<Vec<RunningAttempt>>,
+}
+
+/// Most live attempts that health lists; `AttemptCounts::running` counts them all.
+pub const MAX_RUNNING_ATTEMPTS: usize = 100;
+
+/// A live attempt as health tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningAttempt {
+    /// Names the attempt.
+    pub attempt_id: String,
+    /// The id that is evaluated.
+    pub id: String,
+    /// The repository, where it is known.
+    pub repo_path: Option<String>,
+    /// When it started, UTC with milliseconds; absent until its record is written.
+    pub started_at: Option<String>,
+    /// Time since then, in milliseconds.
+    pub elapsed_ms: Option<u64>,
 }
 
 /// Attempts the daemon knows of.

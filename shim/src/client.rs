@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use grounding_proto::catalogue;
 use grounding_proto::environment::{Environment, EnvironmentError};
-use grounding_proto::wire::{ContextRequest, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, ToolRequest, VersionAnswer};
+use grounding_proto::wire::{
+    ContextRequest, ErrorBody, ErrorCode, HealthAnswer, PROTOCOL, Question, ToolRequest, VersionAnswer,
+};
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use serde::Serialize;
@@ -21,10 +23,13 @@ use crate::connection::{Answer, Call, Connection, ExchangeError};
 use crate::context;
 use crate::error::{ClientError, PATIENCE, chain, look};
 use crate::launch;
-use crate::state::{FAILURE_MEMORY, State};
+use crate::service;
+use crate::state::{State, failure_memory};
 
 /// How long the daemon may take to answer what it answers at once unless it hangs.
 const PROMPT: Duration = Duration::from_secs(10);
+/// How long a daemon that was started is waited for before it is started again.
+const SETTLING: Duration = Duration::from_secs(1);
 /// Time between two looks while it waits.
 const PAUSE: Duration = Duration::from_millis(15);
 /// Idle connections that are kept, and for how long: a daemon that closes one just when a request is written on it would
@@ -55,7 +60,7 @@ pub struct Client {
     start: StartPolicy,
     /// Idle connections, and when they were last used.
     idle: Mutex<Vec<(Instant, Connection)>>,
-    /// The last failed start, for when the note on disk can't be written.
+    /// The last failed start, and until when it is remembered, for when the note on disk can't be written.
     failure: Mutex<Option<(Instant, String)>>,
 }
 
@@ -156,6 +161,16 @@ impl Client {
         self.request(call, Repeat::Harmless, path).await
     }
 
+    /// As `ask`, for a question that asks for something in particular.
+    ///
+    /// # Errors
+    /// As `ask`.
+    pub async fn ask_for<Q: Serialize, T: DeserializeOwned>(&self, path: &str, question: Q) -> Result<T, ClientError> {
+        let body = Question { context: context::of_tool(&self.environment, "")?, question };
+        let call = Call { method: Method::POST, path: path.to_owned(), body: json(&body) };
+        self.request(call, Repeat::Harmless, path).await
+    }
+
     /// Posts a request that may be carried out twice without harm, and returns the JSON it answers.
     ///
     /// # Errors
@@ -243,7 +258,12 @@ impl Client {
         state.check_run_directory()?;
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match reach(&state).await? {
+            let reached = match reach(&state).await {
+                // A manager holds the socket while the daemon that will answer gets ready, or the one before it ends.
+                Err(ClientError::Silent { .. }) if service::is_changing(&self.environment).await => Reached::Draining,
+                reached => reached?,
+            };
+            match reached {
                 Reached::Ready(connection) => return Ok(connection),
                 Reached::Absent if self.start == StartPolicy::Never => {
                     return Err(ClientError::NotRunning { socket: state.socket().to_owned() });
@@ -279,25 +299,34 @@ impl Client {
         if let Some(text) = self.recent_failure(state) {
             return Err(ClientError::StartFailedBefore { text });
         }
+        let begun = Instant::now();
         if let Err(error) = launch::start(&self.environment, state).await {
-            self.remember_failure(state, &chain(&error));
+            self.remember_failure(state, &chain(&error), failure_memory(begun.elapsed()));
             return Err(error.into());
         }
         state.forget_failure();
-        let reached = reach(state).await?;
+        // Not every manager waits for readiness, and one that saw nothing of a crash yet takes the daemon for alive.
+        let deadline = Instant::now() + SETTLING;
+        let ready = loop {
+            match reach(state).await? {
+                Reached::Ready(connection) => break Some(connection),
+                _ if Instant::now() >= deadline => break None,
+                _ => tokio::time::sleep(PAUSE).await,
+            }
+        };
         drop(lock);
-        Ok(if let Reached::Ready(connection) = reached { Some(connection) } else { None })
+        Ok(ready)
     }
 
     fn recent_failure(&self, state: &State) -> Option<String> {
         let own = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let own = own.filter(|(at, _)| at.elapsed() < FAILURE_MEMORY).map(|(_, text)| text);
+        let own = own.filter(|(until, _)| Instant::now() < *until).map(|(_, text)| text);
         state.recent_failure().or(own)
     }
 
-    fn remember_failure(&self, state: &State, text: &str) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), text.to_owned()));
-        state.remember_failure(text);
+    fn remember_failure(&self, state: &State, text: &str, memory: Duration) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now() + memory, text.to_owned()));
+        state.remember_failure(text, memory);
     }
 }
 

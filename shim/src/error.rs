@@ -13,7 +13,7 @@ use grounding_proto::wire::{ErrorBody, ErrorCode, PROTOCOL, ProtocolRange, Versi
 use crate::connection::ExchangeError;
 use crate::context::{VERSION, WorkingDirectoryGone};
 use crate::launch::StartError;
-use crate::state::{FAILURE_MEMORY, StateError};
+use crate::state::StateError;
 
 /// How long a call waits for another process that starts the daemon, or for a draining daemon to make room.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub enum ClientError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// Starting failed moments ago and is not tried again yet.
-    #[error("{text} (seen within the last {} s; not tried again yet)", FAILURE_MEMORY.as_secs())]
+    #[error("{text} (seen moments ago; not tried again yet, except by `groundingctl start`)")]
     StartFailedBefore {
         /// What it said then.
         text: String,

@@ -1,6 +1,7 @@
 //! Starts the daemon and waits until it says that it is ready (DESIGN 4).
 //!
-//! The daemon's stdout is the readiness pipe: a line per step of its start, then `ready`, `busy` (another instance
+//! Where our unit is installed at the user's service manager, the manager starts it: a daemon that a client starts lives
+//! and dies with the control group of the client's terminal. Else it is started directly: its stdout is the readiness pipe: a line per step of its start, then `ready`, `busy` (another instance
 //! holds the lock) or `error <text>`. Silence is the timeout, not total time: a long recovery keeps talking. The caller
 //! holds the start lock.
 
@@ -8,9 +9,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use grounding_proto::environment::Environment;
+use grounding_proto::wire::FAILED_STATUS;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::process::{self, ProgramNotFound};
+use crate::service::{self, ServiceError, ServiceManager};
 use crate::state::State;
 
 /// How long the daemon may say nothing while it starts.
@@ -29,6 +32,23 @@ pub enum StartError {
         program: PathBuf,
         /// Why not.
         source: std::io::Error,
+    },
+    /// The service manager did not get it ready.
+    #[error(
+        "the user's service manager could not start groundingd.service ({result}){why}; `{journal}` and {} say more",
+        log.display()
+    )]
+    Unit {
+        /// The manager's word for how it ended.
+        result: String,
+        /// What the daemon said, or what is wrong with the unit, after a colon; may be empty.
+        why: String,
+        /// The command that shows what the manager knows.
+        journal: &'static str,
+        /// The daemon's log.
+        log: PathBuf,
+        /// What the manager was asked and how it failed.
+        source: Box<ServiceError>,
     },
     /// It said why it can't serve.
     #[error("the daemon did not start: {0}")]
@@ -49,11 +69,42 @@ pub enum StartError {
     },
 }
 
-/// Starts `groundingd serve` and returns when it is ready, or when it found that another instance runs.
+/// Starts the daemon, through the service manager where our unit is installed, and returns when it is ready, or when it
+/// found that another instance runs.
 ///
 /// # Errors
 /// When it did not get ready; the error has its own words where it left any.
 pub async fn start(environment: &Environment, state: &State) -> Result<(), StartError> {
+    match service::responsible(environment).await {
+        Some((manager, _)) => start_unit(environment, &manager, state).await,
+        None => start_process(environment, state).await,
+    }
+}
+
+async fn start_unit(environment: &Environment, manager: &ServiceManager, state: &State) -> Result<(), StartError> {
+    let Err(source) = manager.start().await else { return Ok(()) };
+    // How it ended is asked after the fact; without an answer, what is known of the failure has to do.
+    let unit = manager.unit().await.ok();
+    let said =
+        unit.as_ref().and_then(|unit| unit.status_text.as_deref()?.strip_prefix(FAILED_STATUS).map(str::to_owned));
+    let stale = || {
+        let ours = process::sibling(environment, process::DAEMON).ok()?;
+        let staleness = unit.as_ref()?.staleness(&ours)?;
+        Some(format!("{staleness}: `groundingctl setup` writes it anew"))
+    };
+    let why = said.or_else(stale).map(|why| format!(": {why}")).unwrap_or_default();
+    let result = unit.map(|unit| unit.result).filter(|result| result != "success");
+    Err(StartError::Unit {
+        result: result.unwrap_or_else(|| "no result".to_owned()),
+        why,
+        journal: manager.journal_command(),
+        log: state.log_file(),
+        source: Box::new(source),
+    })
+}
+
+/// Starts `groundingd serve` and returns when it is ready, or when it found that another instance runs.
+async fn start_process(environment: &Environment, state: &State) -> Result<(), StartError> {
     let program = process::sibling(environment, process::DAEMON)?;
     let spawned = process::daemon(&program, environment).spawn();
     let mut child = spawned.map_err(|source| StartError::Spawn { program, source })?;

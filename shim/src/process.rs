@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use grounding_proto::environment::{Environment, find_program, is_executable};
+use grounding_proto::environment::{Environment, SERVICE_VARIABLES, find_program, is_executable};
 
 /// The daemon's executable.
 pub const DAEMON: &str = "groundingd";
@@ -36,12 +36,13 @@ pub fn sibling(environment: &Environment, name: &str) -> Result<PathBuf, Program
 
 /// Returns the command that starts the daemon: its stdout is the readiness pipe, nothing else is shared with it.
 ///
-/// The client's environment is passed on; descriptors from 3 up are marked to be closed, in case this process was handed some.
+/// The client's environment is passed on, less what a service manager told the client; descriptors from 3 up are marked to be closed, in case this process was handed some.
 #[must_use]
 pub fn daemon(program: &Path, environment: &Environment) -> tokio::process::Command {
     close_fds::set_fds_cloexec(3, &[]);
     let mut command = plain(program);
-    command.env_clear().envs(environment.variables().iter().cloned());
+    let passed = environment.variables().iter().filter(|(name, _)| !SERVICE_VARIABLES.iter().any(|own| name == own));
+    command.env_clear().envs(passed.cloned());
     command.arg("serve").current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command.into()
 }

@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use grounding_proto::environment::Environment;
+
 use crate::process::RunError;
 
 pub mod launchd;
@@ -91,7 +93,7 @@ pub struct Unit {
     pub activity: Activity,
     /// Its main process.
     pub main_pid: Option<u32>,
-    /// The manager's word for how it ended last: `success`, `exit-code`, `watchdog` and others.
+    /// The manager's word for how it ended last: `success`, `exit-code` with the code, `watchdog` and others.
     pub result: String,
     /// The last words of the daemon to the manager.
     pub status_text: Option<String>,
@@ -190,6 +192,35 @@ impl Unit {
         }
         (self.freshness == Freshness::Changed).then_some(Staleness::Changed)
     }
+}
+
+impl std::fmt::Display for Staleness {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone(program) => write!(formatter, "the unit starts {}, which is gone", program.display()),
+            Self::Other(program) => {
+                write!(formatter, "the unit starts {}, which is not the one beside this program", program.display())
+            }
+            Self::Changed => formatter.write_str("the unit's file was changed and not read again"),
+            Self::Unreadable => formatter.write_str("the unit's file names no program to start"),
+        }
+    }
+}
+
+/// Returns the manager through which the daemon of this environment is started, and what it knows of its unit: our unit is
+/// installed there, and its daemon would have the same state directory. Nothing means that clients start the daemon
+/// themselves, also when a manager can't be asked.
+pub async fn responsible(environment: &Environment) -> Option<(ServiceManager, Unit)> {
+    let manager = ServiceManager::find(environment).await.ok()?;
+    let unit = manager.unit().await.ok()?;
+    let is_ours = unit.is_installed() && unit.enablement != Enablement::Masked && manager.serves_the_same_state(&unit);
+    is_ours.then_some((manager, unit))
+}
+
+/// Returns whether a manager is about to start or to end the daemon of this environment.
+pub async fn is_changing(environment: &Environment) -> bool {
+    let responsible = responsible(environment).await;
+    responsible.is_some_and(|(_, unit)| matches!(unit.activity, Activity::Starting | Activity::Stopping))
 }
 
 /// Writes a file atomically and durably, readable by all as units are; its directories are made where they are absent.

@@ -4,7 +4,7 @@
 //! never removes a lock or a socket.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,8 +12,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use grounding_proto::environment::{Environment, EnvironmentError};
 use serde::{Deserialize, Serialize};
 
-/// How long a failed start is remembered, so that calls do not each pay for it.
+/// How long a failed start is remembered at the least, so that calls do not each pay for it.
 pub const FAILURE_MEMORY: Duration = Duration::from_secs(5);
+
+/// How many times as long as it took a failed start is remembered: one that failed slowly must not slow down every call.
+const FAILURE_MEMORY_FACTOR: u32 = 6;
+
+/// Returns how long a failed start is remembered that took that long.
+#[must_use]
+pub fn failure_memory(took: Duration) -> Duration {
+    FAILURE_MEMORY.max(took * FAILURE_MEMORY_FACTOR)
+}
+/// Most that is read of the note of a failed start.
+const MAX_NOTE_BYTES: u64 = 64 * 1024;
 
 /// The paths a client needs below the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +47,19 @@ pub enum StateError {
         /// What is wrong and what to do.
         problem: &'static str,
     },
+    /// A file or directory may not be written here.
+    #[error(
+        "can't {action} {}: allow this program to write there, as a sandbox does by a setting of its own, or set GROUNDING_STATE_DIR to a directory that it may write",
+        path.display()
+    )]
+    NotWritable {
+        /// What was tried.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// A file or directory can't be used.
     #[error("can't {action} {}", path.display())]
     Io {
@@ -48,9 +72,21 @@ pub enum StateError {
     },
 }
 
+impl StateError {
+    fn io(action: &'static str, path: PathBuf, source: io::Error) -> Self {
+        match source.kind() {
+            ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => Self::NotWritable { action, path, source },
+            _ => Self::Io { action, path, source },
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct FailedStart {
     at_ms: u64,
+    /// Until when it is not tried again; a note of an earlier build has none.
+    #[serde(default)]
+    until_ms: Option<u64>,
     text: String,
 }
 
@@ -73,6 +109,12 @@ impl State {
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// Returns the file whose lock makes a daemon the only one.
+    #[must_use]
+    pub fn instance_lock(&self) -> &Path {
+        &self.instance_lock
     }
 
     /// Returns the daemon's log file.
@@ -112,7 +154,7 @@ impl State {
         let path = self.run_directory.clone();
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
         self.check_run_directory()?;
-        created.map_err(|source| StateError::Io { action: "create the directory", path, source })
+        created.map_err(|source| StateError::io("create the directory", path, source))
     }
 
     /// Takes the start lock if no other process has it; it is released when the file is dropped.
@@ -145,8 +187,8 @@ impl State {
     /// When the note can't be written.
     pub fn write_stopped(&self) -> Result<(), StateError> {
         let path = self.stopped_file();
-        let written = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        written.map(drop).map_err(|source| StateError::Io { action: "write", path, source })
+        let written = open_own(OpenOptions::new().create(true).truncate(false).write(true), &path);
+        written.map(drop).map_err(|source| StateError::io("write", path, source))
     }
 
     /// Lets clients start the daemon again.
@@ -155,20 +197,38 @@ impl State {
     /// When the note can't be removed.
     pub fn clear_stopped(&self) -> Result<(), StateError> {
         let path = self.stopped_file();
-        remove(&path).map_err(|source| StateError::Io { action: "remove", path, source })
+        remove(&path).map_err(|source| StateError::io("remove", path, source))
     }
 
-    /// Returns the text of a start that failed within `FAILURE_MEMORY`.
+    /// Returns the text of a failed start that is still remembered.
     #[must_use]
     pub fn recent_failure(&self) -> Option<String> {
-        let note: FailedStart = serde_json::from_slice(&std::fs::read(self.failure_file()).ok()?).ok()?;
-        let age = now_ms().checked_sub(note.at_ms)?;
-        (u128::from(age) < FAILURE_MEMORY.as_millis()).then_some(note.text)
+        let note = self.failure_note()?;
+        let now = now_ms();
+        let until = note.until_ms.unwrap_or_else(|| note.at_ms.saturating_add(milliseconds(FAILURE_MEMORY)));
+        // A note of the future was written by a clock that has been set back since: it would be remembered for ever.
+        (note.at_ms <= now && now < until).then_some(note.text)
     }
 
-    /// Remembers a failed start for other processes; one that can't be written is only paid for again.
-    pub fn remember_failure(&self, text: &str) {
-        let note = FailedStart { at_ms: now_ms(), text: text.to_owned() };
+    /// Returns the last start if it failed, however long ago: its age in milliseconds and its text.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<(u64, String)> {
+        let note = self.failure_note()?;
+        Some((now_ms().saturating_sub(note.at_ms), note.text))
+    }
+
+    fn failure_note(&self) -> Option<FailedStart> {
+        let mut text = Vec::new();
+        let note = open_own(OpenOptions::new().read(true), &self.failure_file()).ok()?;
+        note.take(MAX_NOTE_BYTES).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Remembers a failed start for other processes, for that long; one that can't be written is only paid for again.
+    pub fn remember_failure(&self, text: &str, memory: Duration) {
+        let at_ms = now_ms();
+        let until_ms = Some(at_ms.saturating_add(milliseconds(memory)));
+        let note = FailedStart { at_ms, until_ms, text: text.to_owned() };
         let write = || -> io::Result<()> {
             let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
             file.as_file().set_permissions(Permissions::from_mode(0o600))?;
@@ -196,13 +256,20 @@ impl State {
 }
 
 fn try_lock(path: PathBuf) -> Result<Option<File>, StateError> {
-    let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = opened.map_err(|source| StateError::Io { action: "open", path: path.clone(), source })?;
+    let opened = open_own(OpenOptions::new().create(true).truncate(false).write(true), &path);
+    let file = opened.map_err(|source| StateError::io("open", path.clone(), source))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(std::fs::TryLockError::WouldBlock) => Ok(None),
         Err(std::fs::TryLockError::Error(source)) => Err(StateError::Io { action: "lock", path, source }),
     }
+}
+
+/// Opens or makes a file of ours, 0600: no symlink is followed, and a pipe in its place holds nobody up.
+fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = options.mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file; remove it")) }
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -214,7 +281,11 @@ fn remove(path: &Path) -> io::Result<()> {
 
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    milliseconds(now)
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -261,12 +332,16 @@ mod tests {
         assert!(!state.is_stopped());
 
         assert_eq!(state.recent_failure(), None);
-        state.remember_failure("no ledger");
+        state.remember_failure("no ledger", FAILURE_MEMORY);
         assert_eq!(state.recent_failure().as_deref(), Some("no ledger"));
         std::fs::write(state.failure_file(), r#"{"at_ms":1,"text":"long ago"}"#).unwrap();
         assert_eq!(state.recent_failure(), None);
+        state.remember_failure("over", Duration::ZERO);
+        assert_eq!(state.recent_failure(), None);
         state.forget_failure();
         assert!(!state.failure_file().exists());
+        assert_eq!(failure_memory(Duration::from_millis(1)), FAILURE_MEMORY);
+        assert_eq!(failure_memory(Duration::from_secs(10)), Duration::from_secs(60));
     }
 
     #[test]

@@ -5,14 +5,12 @@
 #![expect(clippy::expect_used, reason = "a benchmark that can't run has nothing to report")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use grounding_tests::http::{Connection, context};
 use grounding_tests::process::proportional_memory;
-use grounding_tests::{TestEnvironment, binaries};
-use serde_json::{Value, json};
+use grounding_tests::{Pipes, TestEnvironment};
+use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::runtime::Runtime;
@@ -107,59 +105,8 @@ fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (started.elapsed(), value)
 }
 
-/// A shim read without a thread in between, which would cost about as much as what is measured.
-struct Pipes {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Pipes {
-    fn spawn(environment: &TestEnvironment) -> Self {
-        let mut command = environment.command(binaries::grounding_mcp());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("the shim starts");
-        let stdin = child.stdin.take().expect("stdin is piped");
-        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        Self { child, stdin, stdout }
-    }
-
-    fn initialize(&mut self) {
-        let client = json!({ "name": "bench", "version": "0" });
-        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
-        self.request("initialize", &params);
-        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-    }
-
-    fn send(&mut self, message: &Value) {
-        let line = format!("{message}\n");
-        self.stdin.write_all(line.as_bytes()).expect("the shim reads its stdin");
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> String {
-        self.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("the shim answers");
-        line
-    }
-
-    fn call(&mut self, tool: &str, arguments: &Value) {
-        let line = self.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
-        assert!(line.contains("structuredContent"), "{tool}: {line}");
-    }
-}
-
-impl Drop for Pipes {
-    fn drop(&mut self) {
-        // A shim that has ended can't be killed, and that is fine; in either case it is waited for.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
 fn opened(environment: &TestEnvironment) -> Pipes {
-    let mut shim = Pipes::spawn(environment);
-    shim.initialize();
+    let mut shim = Pipes::open(environment);
     shim.call("ledger_status", &json!({}));
     shim
 }
@@ -312,7 +259,7 @@ fn memory(environment: &TestEnvironment) -> Vec<Row> {
         }
     };
     vec![
-        row("memory of an idle shim (PSS)", shim.child.id(), 6),
+        row("memory of an idle shim (PSS)", shim.pid(), 6),
         row("memory of an idle daemon (PSS)", fresh.daemon(), 20),
         Row { target: None, ..row("memory of the daemon after all of the above", environment.daemon(), 20) },
     ]

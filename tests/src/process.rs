@@ -25,6 +25,11 @@ pub fn kill(pid: u32) {
     }
 }
 
+/// Sends SIGINT, as Ctrl-C does.
+pub fn interrupt(pid: u32) {
+    assert!(signal(pid, Signal::INT), "process {pid} is gone already");
+}
+
 fn signal(pid: u32, signal: Signal) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id is a positive i32");
     kill_process(pid, signal).is_ok()

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::Daemon;
 use super::refusal::Refusal;
+use crate::attempt::lookup;
 
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -62,6 +63,7 @@ pub fn parse<'body, T: Deserialize<'body>>(body: &'body [u8]) -> Result<T, Refus
 async fn answer(daemon: &Daemon, ledger: &Root) -> HealthAnswer {
     let ledger = super::tools::ledger_status(daemon, ledger).await;
     let status = if ledger.status == LedgerHealth::Ok { Health::Ok } else { Health::Degraded };
+    let attempts = daemon.attempts().clone();
     HealthAnswer {
         status,
         version: VERSION.to_owned(),
@@ -72,5 +74,6 @@ async fn answer(daemon: &Daemon, ledger: &Root) -> HealthAnswer {
         ledger: Some(ledger),
         attempts: Some(daemon.attempts().counts()),
         clients: Some(daemon.clients()),
+        running_attempts: tokio::task::spawn_blocking(move || lookup::running(&attempts)).await.ok(),
     }
 }

@@ -7,8 +7,10 @@
 pub mod attempts;
 pub mod daemon;
 pub mod health;
+pub mod ledger;
 pub mod refusal;
 pub mod router;
+pub mod sessions;
 pub mod tools;
 
 pub use daemon::Daemon;

@@ -15,7 +15,7 @@ use grounding_proto::ledger::LedgerStatusAnswer;
 use grounding_proto::solution::{
     SolutionEvaluate, SolutionEvaluateAnswer, SolutionGate, SolutionGateAnswer, SolutionLookup,
 };
-use grounding_proto::wire::{Context, ContextRequest, Root, ToolRequest};
+use grounding_proto::wire::{Context, Root, ToolRequest};
 use grounding_proto::{catalogue, schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -48,19 +48,6 @@ pub async fn call(
     let answered = if catalogued.read_only { answered.await } else { tokio::spawn(answered).await? };
     let json = answered.map_err(|refusal| refusal.of_tool(catalogued.name))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
-}
-
-/// `POST /v1/sessions/{session_id}`: the summary of a session, for clients that show it as a resource.
-pub async fn session(
-    State(daemon): State<Daemon>,
-    Path(session_id): Path<String>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Refusal> {
-    let _counted = daemon.begin_request().ok_or_else(Refusal::draining)?;
-    let ContextRequest { context } = parse(&body?)?;
-    let dir = root(&context.roots.sessions)?;
-    let summary = blocking(move || session::load(&dir, &session_id)).await?;
-    Ok(axum::Json(summary).into_response())
 }
 
 async fn answer(daemon: &Daemon, tool: &str, arguments: Value, context: Context) -> Result<Vec<u8>, Refusal> {
@@ -202,7 +189,7 @@ fn absolute(cwd: &FilePath, path: Option<&str>) -> PathBuf {
 }
 
 /// Returns a root's path, or the client's own refusal.
-fn root(root: &Root) -> Result<PathBuf, Refusal> {
+pub(super) fn root(root: &Root) -> Result<PathBuf, Refusal> {
     match root {
         Root::Path(path) if path.as_path().is_absolute() => Ok(path.as_path().to_owned()),
         Root::Path(path) => {
@@ -223,7 +210,7 @@ fn json(answer: &impl Serialize) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Runs file work where it may block.
-async fn blocking<T: Send + 'static, E: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static, E: Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, Refusal>
 where

@@ -12,12 +12,8 @@ use grounding_proto::wire::Settings;
 
 use super::result::{self, AttemptResult};
 use crate::json;
+use crate::solution::bounds::{MAX_ANSWER_BYTES, MAX_TEXTS, cut, shorten};
 use crate::solution::diagnostics::not_run;
-
-/// Largest answer, in bytes of JSON.
-const MAX_BYTES: usize = 256 * 1024;
-const MAX_BLOCKERS: usize = 50;
-const MAX_BLOCKER_CHARACTERS: usize = 500;
 
 /// An answer of that status and nothing else.
 #[must_use]
@@ -84,9 +80,9 @@ pub fn settled(result: AttemptResult, verdict_dir: &Path) -> SolutionEvaluateAns
         attempt_id: Some(result.attempt_id),
         ..bare(result.status, &result.id)
     };
-    if json::length(&answer) > MAX_BYTES {
+    if json::length(&answer) > MAX_ANSWER_BYTES {
         omit_payload(&mut answer.omitted, answer.diagnostics.as_mut(), path.as_deref());
-        if json::length(&answer) > MAX_BYTES {
+        if json::length(&answer) > MAX_ANSWER_BYTES {
             omit_blockers(&mut answer.omitted, answer.diagnostics.as_mut(), answer.verdict.as_mut());
         }
     }
@@ -95,12 +91,12 @@ pub fn settled(result: AttemptResult, verdict_dir: &Path) -> SolutionEvaluateAns
 
 /// Keeps a result answer within the bound.
 pub fn bound(answer: &mut SolutionResultAnswer, verdict_dir: &Path) {
-    if json::length(answer) <= MAX_BYTES {
+    if json::length(answer) <= MAX_ANSWER_BYTES {
         return;
     }
     let path = answer.attempt_id.as_ref().and_then(|attempt_id| result::result_path(verdict_dir, attempt_id));
     omit_payload(&mut answer.omitted, answer.diagnostics.as_mut(), path.as_deref());
-    if json::length(answer) > MAX_BYTES {
+    if json::length(answer) > MAX_ANSWER_BYTES {
         omit_blockers(&mut answer.omitted, answer.diagnostics.as_mut(), answer.verdict.as_mut());
     }
 }
@@ -116,9 +112,7 @@ fn omit_payload(omitted: &mut Omitted, diagnostics: Option<&mut Diagnostics>, pa
 
 fn omit_blockers(omitted: &mut Omitted, diagnostics: Option<&mut Diagnostics>, verdict: Option<&mut Option<Verdict>>) {
     if let Some(Some(verdict)) = verdict {
-        let more = verdict.blockers.len().saturating_sub(MAX_BLOCKERS);
-        omitted.blockers_omitted = (more > 0).then_some(more as u64);
-        shorten(&mut verdict.blockers);
+        omitted.blockers_omitted = shorten(&mut verdict.blockers);
     }
     if let Some(diagnostics) = diagnostics {
         shorten(&mut diagnostics.issues);
@@ -126,21 +120,9 @@ fn omit_blockers(omitted: &mut Omitted, diagnostics: Option<&mut Diagnostics>, v
             shorten(skipped);
         }
         if let Some(workflow) = &mut diagnostics.workflow {
-            workflow.blockers.truncate(MAX_BLOCKERS);
+            workflow.blockers.truncate(MAX_TEXTS);
             workflow.blockers.iter_mut().for_each(|blocker| cut(&mut blocker.message));
         }
-    }
-}
-
-fn shorten(texts: &mut Vec<String>) {
-    texts.truncate(MAX_BLOCKERS);
-    texts.iter_mut().for_each(cut);
-}
-
-fn cut(text: &mut String) {
-    if let Some((end, _)) = text.char_indices().nth(MAX_BLOCKER_CHARACTERS) {
-        text.truncate(end);
-        text.push_str("...");
     }
 }
 
@@ -179,9 +161,9 @@ mod tests {
 
     #[test]
     fn a_large_payload_goes_first_and_the_blockers_stay() {
-        let large = serde_json::Value::from("x".repeat(MAX_BYTES));
+        let large = serde_json::Value::from("x".repeat(MAX_ANSWER_BYTES));
         let answer = settled(result(large, vec!["b".into()]), Path::new("/v"));
-        assert!(json::length(&answer) < MAX_BYTES);
+        assert!(json::length(&answer) < MAX_ANSWER_BYTES);
         assert_eq!(answer.omitted.payload_omitted, Some(true));
         assert_eq!(answer.omitted.blockers_omitted, None);
         assert!(answer.omitted.result_file.unwrap().starts_with("/v/results/"));
@@ -192,7 +174,7 @@ mod tests {
     fn many_large_blockers_are_counted_and_cut() {
         let blockers = vec!["é".repeat(10_000); 1_000];
         let answer = settled(result(serde_json::json!({}), blockers), Path::new("/v"));
-        assert!(json::length(&answer) < MAX_BYTES);
+        assert!(json::length(&answer) < MAX_ANSWER_BYTES);
         assert_eq!(answer.omitted.blockers_omitted, Some(950));
         assert_eq!(answer.verdict.unwrap().unwrap().blockers.len(), 50);
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 use serde::{Deserialize, Serialize};
 
-use crate::process;
+use crate::{points, process};
 
 /// Time between SIGTERM and SIGKILL for what outlives preflight.
 const GRACE: Duration = Duration::from_secs(2);
@@ -73,6 +73,7 @@ fn guard(program: &Path, arguments: &[OsString]) -> io::Result<()> {
     become_subreaper()?;
     let mut command = process::inheriting(program);
     command.args(arguments).process_group(0);
+    points::reach("guard-starting");
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return report(&mut control, &Report::Unstartable { error: error.to_string() }),
@@ -103,8 +104,10 @@ fn guard(program: &Path, arguments: &[OsString]) -> io::Result<()> {
         let _ = report(&mut control, &Report::Ended { code, signal });
         patience = wait_for_clean(group, &received);
     }
+    points::reach("guard-ending");
     end_group(group, &mut child, patience);
     end_strays();
+    points::reach("guard-ended");
     Ok(())
 }
 

@@ -186,15 +186,20 @@ impl Guarded {
             tokio::pin!(ended);
             loop {
                 tokio::select! {
-                    _ = &mut ended => return,
+                    ended = &mut ended => return ended.is_ok_and(|status| status.success()),
                     Some(_) = self.output.recv() => {}
                 }
             }
         };
-        if timeout(GRACE * 2, end).await.is_err() {
-            self.kill();
-            // The guard is stuck or stopped; without it the group is ended all the same.
-            let _ = self.child.start_kill();
+        match timeout(GRACE * 2, end).await {
+            Ok(true) => {}
+            // The guard was killed; without it the group is ended all the same.
+            Ok(false) => self.kill(),
+            Err(_) => {
+                self.kill();
+                // As above, for one that is stuck or stopped.
+                let _ = self.child.start_kill();
+            }
         }
     }
 

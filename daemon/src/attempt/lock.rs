@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use super::place::Place;
 use crate::clock::{Clock, SharedClock};
-use crate::json;
+use crate::error::describe;
 use crate::store::{self, StoreError};
+use crate::{json, points};
 
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
 const MIN_STALE: Duration = Duration::from_secs(2);
@@ -36,7 +37,8 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct LockPlace {
     anchor: PathBuf,
     dir: PathBuf,
-    /// What becomes `dir` when the lock is taken; touched by the holder of the flock alone.
+    /// What becomes `dir` when the lock is taken, and what a stale `dir` becomes before it is removed; touched by the
+    /// holder of the flock alone.
     fresh: PathBuf,
     stale: Duration,
 }
@@ -103,7 +105,7 @@ pub enum LockError {
 }
 
 /// Why a holder lost its lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Compromised {
     /// The directory is gone.
     #[error("the attempt lost its lock: the lock directory is gone")]
@@ -111,9 +113,9 @@ pub enum Compromised {
     /// Another program dated the directory.
     #[error("the attempt lost its lock: another program took it over")]
     TakenOver,
-    /// The directory can't be read or dated.
-    #[error("the attempt lost its lock: the lock directory can't be read or dated")]
-    Unreadable,
+    /// The directory can't be read or dated, or the record can't be written; why.
+    #[error("the attempt lost its lock: {0}")]
+    Unreadable(String),
 }
 
 impl LockPlace {
@@ -167,7 +169,9 @@ impl LockPlace {
                 if round > 0 || !(ours_and_dead || old || unchanged_mtime_ms == Some(mtime_ms)) {
                     break;
                 }
-                self.remove_dir(&self.dir)?;
+                if !self.remove_stale(mtime_ms)? {
+                    break;
+                }
             }
             if lock.take()? {
                 return Ok(Acquired::Lock(lock));
@@ -215,7 +219,8 @@ impl LockPlace {
         store::ensure_dir(self.anchor.parent().unwrap_or(Path::new("/")))?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(ANCHOR_FLAGS);
-        let anchor = options.open(&self.anchor).map_err(StoreError::io("open", &self.anchor))?;
+        let opened = points::touch("open", &self.anchor).and_then(|()| options.open(&self.anchor));
+        let anchor = opened.map_err(StoreError::io("open", &self.anchor))?;
         if anchor.metadata().map_err(StoreError::io("read", &self.anchor))?.is_file() {
             Ok(anchor)
         } else {
@@ -224,15 +229,51 @@ impl LockPlace {
     }
 
     fn mtime_ms(&self) -> Result<Option<i64>, LockError> {
-        match fs::symlink_metadata(&self.dir) {
-            Ok(metadata) => Ok(Some(rounded_ms(&metadata))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StoreError::io("read", &self.dir)(error).into()),
+        mtime_ms_of(&self.dir)
+    }
+
+    /// Removes the directory that was judged by its modification time; returns false when another one stands there.
+    ///
+    /// Another program may find the same directory stale and put its own in that place after we looked. So it is taken
+    /// aside first: what is looked at again can't be replaced any more, and a live lock is put back.
+    fn remove_stale(&self, judged_mtime_ms: i64) -> Result<bool, LockError> {
+        // One who died between this and the removal left an empty directory there, which the renaming replaces.
+        match points::touch("rename", &self.fresh).and_then(|()| fs::rename(&self.dir, &self.fresh)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(error) => return Err(StoreError::io("remove", &self.dir)(error).into()),
+        }
+        if mtime_ms_of(&self.fresh)? != Some(judged_mtime_ms) {
+            self.put_back()?;
+            return Ok(false);
+        }
+        match self.remove_dir(&self.fresh) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                self.put_back()?;
+                Err(match error {
+                    LockError::NotEmpty(_) => LockError::NotEmpty(self.dir.clone()),
+                    LockError::Store(_) => error,
+                })
+            }
+        }
+    }
+
+    /// Gives the directory that was taken aside its place again, unless somebody made another one meanwhile.
+    fn put_back(&self) -> Result<(), LockError> {
+        match rename_new(&self.fresh, &self.dir) {
+            Ok(()) => Ok(()),
+            // Its owner finds another one in its place, as after any takeover, and writes nothing.
+            Err(Errno::EXIST) => self.remove_dir(&self.fresh),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                fs::rename(&self.fresh, &self.dir).map_err(|error| StoreError::io("put back", &self.dir)(error).into())
+            }
+            Err(error) => Err(StoreError::io("put back", &self.dir)(error.into()).into()),
         }
     }
 
     fn create_dir(&self, dir: &Path) -> Result<bool, LockError> {
-        match fs::DirBuilder::new().mode(0o700).create(dir) {
+        match points::touch("create-directory", dir).and_then(|()| fs::DirBuilder::new().mode(0o700).create(dir)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(StoreError::io("create", dir)(error).into()),
@@ -240,7 +281,7 @@ impl LockPlace {
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<(), LockError> {
-        match fs::remove_dir(dir) {
+        match points::touch("remove", dir).and_then(|()| fs::remove_dir(dir)) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Err(LockError::NotEmpty(dir.to_owned())),
@@ -270,7 +311,7 @@ impl HeldLock {
             Ok(Some(mtime_ms)) if mtime_ms == self.mtime_ms => Ok(()),
             Ok(Some(_)) => Err(Compromised::TakenOver),
             Ok(None) => Err(Compromised::Gone),
-            Err(_) => Err(Compromised::Unreadable),
+            Err(error) => Err(Compromised::Unreadable(describe(&error))),
         }
     }
 
@@ -281,7 +322,7 @@ impl HeldLock {
     pub fn beat(&mut self) -> Result<(), Compromised> {
         self.check()?;
         let (dir, next) = (self.place.dir.clone(), now_ms(self.clock.as_ref()));
-        self.date(&dir, next).map_err(|_| Compromised::Unreadable)
+        self.date(&dir, next).map_err(|error| Compromised::Unreadable(describe(&error)))
     }
 
     /// Gives the lock back; a lost one is left to its new owner.
@@ -290,10 +331,16 @@ impl HeldLock {
     /// When the directory can't be removed; the flock is given back all the same.
     pub fn release(&self) -> Result<(), LockError> {
         let removed = self.check().map_or(Ok(()), |()| self.place.remove_dir(&self.place.dir));
-        // The record names a directory that is gone; without it no later directory can be taken for ours.
-        let write = |source| StoreError::Io { doing: "write", path: self.place.anchor.clone(), source };
-        self.anchor.set_len(0).and_then(|()| self.anchor.unlock()).map_err(write)?;
-        removed
+        // The record names a directory that is gone; without it no later directory can be taken for ours. One that could
+        // not be removed keeps its record, by which the next of us takes it at once.
+        let emptied = if removed.is_ok() { self.empty_record() } else { Ok(()) };
+        self.anchor.unlock().map_err(StoreError::io("unlock", &self.place.anchor))?;
+        removed.and(emptied.map_err(LockError::from))
+    }
+
+    fn empty_record(&self) -> Result<(), StoreError> {
+        let emptied = points::touch("truncate", &self.place.anchor).and_then(|()| self.anchor.set_len(0));
+        emptied.map_err(StoreError::io("write", &self.place.anchor))
     }
 
     /// Makes the directory; returns false when there is one.
@@ -308,7 +355,8 @@ impl HeldLock {
             place.create_dir(&fresh)?;
         }
         let named = self.date(&fresh, now_ms(self.clock.as_ref())).map_err(LockError::from).and_then(|()| {
-            match rustix::fs::renameat_with(CWD, &fresh, CWD, &place.dir, RenameFlags::NOREPLACE) {
+            points::touch("rename", &place.dir).map_err(StoreError::io("create", &place.dir))?;
+            match rename_new(&fresh, &place.dir) {
                 Ok(()) => Ok(true),
                 Err(Errno::EXIST) => Ok(false),
                 // Not on this file system: the directory is made and then dated, and dying in between costs a stale time.
@@ -323,7 +371,7 @@ impl HeldLock {
         place.remove_dir(&fresh)?;
         if !matches!(named, Ok(true)) {
             // A record of a time that is not ours could be taken for one.
-            self.anchor.set_len(0).map_err(StoreError::io("write", &place.anchor))?;
+            self.empty_record()?;
         }
         named
     }
@@ -334,14 +382,29 @@ impl HeldLock {
         self.holder.mtimes_ms = [last, next];
         let record = json::compact(&self.holder);
         let write = |source| StoreError::Io { doing: "write", path: self.place.anchor.clone(), source };
-        self.anchor.write_all_at(record.as_bytes(), 0).map_err(write)?;
+        let written = points::write(&self.place.anchor, record.as_bytes(), |part| self.anchor.write_all_at(part, 0));
+        written.map_err(write)?;
         self.anchor.set_len(record.len() as u64).map_err(write)?;
         let time = Timespec { tv_sec: next.div_euclid(1000), tv_nsec: next.rem_euclid(1000) * 1_000_000 };
         let times = Timestamps { last_access: time, last_modification: time };
-        rustix::fs::utimensat(CWD, dir, &times, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| StoreError::io("date", dir)(error.into()))?;
+        let dated = points::touch("date", dir)
+            .and_then(|()| Ok(rustix::fs::utimensat(CWD, dir, &times, AtFlags::SYMLINK_NOFOLLOW)?));
+        dated.map_err(StoreError::io("date", dir))?;
         self.mtime_ms = next;
         Ok(())
+    }
+}
+
+/// Renames a directory to a name that nothing bears.
+fn rename_new(from: &Path, to: &Path) -> Result<(), Errno> {
+    rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
+}
+
+fn mtime_ms_of(dir: &Path) -> Result<Option<i64>, LockError> {
+    match fs::symlink_metadata(dir) {
+        Ok(metadata) => Ok(Some(rounded_ms(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io("read", dir)(error).into()),
     }
 }
 

@@ -4,9 +4,9 @@
 //! compaction alone rewrites the file, and only by someone who holds the id's lock.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::OpenOptions;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use grounding_proto::solution::{AttemptStatus, OutcomeClass};
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::clock::iso;
-use crate::json;
 use crate::solution::verdict::surrogates;
 use crate::store::{self, StoreError};
+use crate::{json, points};
 
 /// Longest line, with its newline, in bytes.
 pub const MAX_LINE_BYTES: usize = 2048;
@@ -267,7 +267,9 @@ impl Log {
 /// When the log is a symlink or no regular file, or can't be written; nothing of the record is then read as one.
 pub fn append(path: &Path, record: &Record) -> Result<(), StoreError> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path);
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600).custom_flags(flags);
+    let opened = points::touch("open", path).and_then(|()| options.open(path));
     let mut file = opened.map_err(StoreError::io("open", path))?;
     if !file.metadata().map_err(StoreError::io("read", path))?.is_file() {
         return Err(StoreError::unusable(path, "is not a regular file"));
@@ -277,9 +279,49 @@ pub fn append(path: &Path, record: &Record) -> Result<(), StoreError> {
     if end > 0 && !ends_with_newline(&mut file).map_err(StoreError::io("read", path))? {
         line.insert(0, '\n');
     }
-    file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).map_err(StoreError::io("write", path))?;
-    // The first record makes the file, whose name must be on disk as well.
-    if end == 0 { store::sync_parent(path) } else { Ok(()) }
+    let mut appended = 0;
+    let written = points::write(path, line.as_bytes(), |bytes| append_counted(&mut file, bytes, &mut appended))
+        .and_then(|()| points::touch("sync", path))
+        .and_then(|()| file.sync_data())
+        .map_err(StoreError::io("write", path))
+        // The first record makes the file, whose name must be on disk as well.
+        .and_then(|()| if end == 0 { store::sync_parent(path) } else { Ok(()) });
+    if written.is_err() {
+        // What can't be blanked either reads as a record, of which the attempt's caller was told that it failed.
+        let _ = blank(path, &mut file, &line.as_bytes()[..appended]);
+    }
+    written
+}
+
+fn append_counted(file: &mut File, mut bytes: &[u8], appended: &mut usize) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                *appended += count;
+                bytes = &bytes[count..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Takes back what a failed append left, so that it is no record of something that was answered as failed. It is blanked
+/// in its place: somebody else's record may stand behind it, which cutting the file would take along.
+fn blank(path: &Path, file: &mut File, appended: &[u8]) -> io::Result<()> {
+    let start = file.stream_position()?.saturating_sub(appended.len() as u64);
+    let mut found = vec![0; appended.len()];
+    file.read_exact_at(&mut found, start)?;
+    if found != appended {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let blanks: Vec<u8> = appended.iter().map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }).collect();
+    // A file that is opened to be appended to can't be written anywhere else.
+    let in_place = OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
+    in_place.write_all_at(&blanks, start)?;
+    in_place.sync_data()
 }
 
 /// Replaces the settled attempts of these names by tombstones, and drops what is no record. The caller holds the lock.

@@ -10,13 +10,14 @@ use std::time::Duration;
 use grounding_proto::solution::{
     AttemptStatus, Omitted, SolutionEvaluateAnswer, SolutionResultAnswer, SolutionStatusAnswer,
 };
-use grounding_proto::wire::{AttemptRow, Settings};
+use grounding_proto::wire::{AttemptRow, MAX_RUNNING_ATTEMPTS, RunningAttempt, Settings};
+use jiff::Timestamp;
 
 use super::answer;
 use super::lock::{Acquired, HeldBy, Holder, HolderKind, LockError};
-use super::log::{Attempt, Log, reconcile};
+use super::log::{Attempt, Log, Terminal, reconcile};
 use super::place::Place;
-use super::result;
+use super::result::{self, AttemptResult};
 use super::table::{Attempts, Live};
 use crate::clock::iso;
 use crate::error::describe;
@@ -155,8 +156,8 @@ pub fn result(attempts: &Attempts, request: &LookupRequest) -> Result<SolutionRe
         ..found
     };
     if latest
-        && terminal.is_some()
-        && let Some(stored) = result::read(&request.verdict_dir, &attempt.attempt_id)?.filter(|it| it.id == request.id)
+        && let Some(terminal) = terminal
+        && let Some(stored) = stored_result(request, &attempt.attempt_id, terminal)?
     {
         found.error = stored.error;
         found.verdict = Some(stored.verdict);
@@ -184,9 +185,10 @@ pub(super) async fn outcome(
     let looked = tokio::task::spawn_blocking(move || {
         let found = find_ended(&attempts, &request)?;
         let stored = match &found {
-            Found::Attempt(attempt, _) if attempt.terminal.is_some() && attempt.reconciled_at.is_none() => {
-                result::read(&request.verdict_dir, &attempt.attempt_id)?.filter(|stored| stored.id == request.id)
-            }
+            Found::Attempt(attempt, _) if attempt.reconciled_at.is_none() => match &attempt.terminal {
+                Some(terminal) => stored_result(&request, &attempt.attempt_id, terminal)?,
+                None => None,
+            },
             _ => None,
         };
         Ok::<_, LookupError>((found, stored))
@@ -217,6 +219,17 @@ pub(super) async fn outcome(
     }
 }
 
+/// Returns the full result of an attempt that has ended. One that says otherwise than the terminal record is none: its
+/// writing failed after it stood, and the attempt with it.
+fn stored_result(
+    request: &LookupRequest,
+    attempt_id: &str,
+    terminal: &Terminal,
+) -> Result<Option<AttemptResult>, StoreError> {
+    let stored = result::read(&request.verdict_dir, attempt_id)?;
+    Ok(stored.filter(|stored| stored.id == request.id && stored.status == terminal.status))
+}
+
 /// Lists the attempts of a verdict directory, newest first; a log that can't be read is passed over.
 ///
 /// # Errors
@@ -232,6 +245,33 @@ pub fn list(attempts: &Attempts, verdict_dir: &Path, settings: &Settings) -> Res
     rows.sort_by(|a, b| b.started_at.cmp(&a.started_at));
     rows.truncate(MAX_ROWS);
     Ok(rows)
+}
+
+/// Returns the live attempts that this daemon knows of, the oldest first, `MAX_RUNNING_ATTEMPTS` at most.
+#[must_use]
+pub fn running(attempts: &Attempts) -> Vec<RunningAttempt> {
+    let now = attempts.clock().now();
+    let elapsed_ms = |started_at: &str| {
+        let started_at: Timestamp = started_at.parse().ok()?;
+        u64::try_from(now.as_millisecond() - started_at.as_millisecond()).ok()
+    };
+    let mut live = attempts.all_live();
+    live.truncate(MAX_RUNNING_ATTEMPTS);
+    let running = live.into_iter().map(|(place, live)| {
+        let log = Log::read(&place.log()).unwrap_or_default();
+        let start = log.attempt(&live.id, &live.attempt_id).and_then(|attempt| attempt.start.as_ref());
+        let started_at = start.map(|start| start.started_at.clone());
+        RunningAttempt {
+            elapsed_ms: started_at.as_deref().and_then(elapsed_ms),
+            started_at,
+            attempt_id: live.attempt_id,
+            id: live.id,
+            repo_path: live.repo_path,
+        }
+    });
+    let mut running: Vec<_> = running.collect();
+    running.sort_by(|a, b| (a.started_at.is_none(), &a.started_at).cmp(&(b.started_at.is_none(), &b.started_at)));
+    running
 }
 
 /// Returns one attempt of a verdict directory with its repository; nothing when no log names it.

@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +15,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::guarded::{Chunk, Drained, Ending, Event, Guarded};
+use crate::error::describe;
+use crate::points;
 use crate::process::ClientEnvironment;
 use crate::solution::diagnostics::Payload;
 use crate::solution::preflight;
@@ -25,7 +27,7 @@ const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 /// Most stderr that is kept, in bytes.
 const MAX_STDERR_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a pipe that outlives preflight is read at the most.
-const MAX_DRAIN: Duration = Duration::from_secs(30);
+const MAX_DRAIN: Duration = Duration::from_secs(10);
 
 /// What to run.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ pub enum Stop {
 pub async fn run(request: PreflightRun<'_>, stop: watch::Receiver<Option<Stop>>) -> (Payload, Execution) {
     match supervise(request, stop).await {
         Ok(ended) => ended,
-        Err(error) => (Payload::None, Execution { error: Some(error.to_string()), ..Execution::default() }),
+        Err(error) => (Payload::None, Execution { error: Some(describe(&error)), ..Execution::default() }),
     }
 }
 
@@ -69,7 +71,7 @@ enum RunError {
     NoDirectory(PathBuf),
     #[error("preflight ({program}) can't be started: {error}")]
     Start { program: String, error: String },
-    #[error("{0}")]
+    #[error(transparent)]
     Log(#[from] StoreError),
 }
 
@@ -82,11 +84,14 @@ async fn supervise(
     }
     let log = create_log(request.stderr_log)?;
     let arguments = request.arguments();
+    points::reach("preflight-starting");
     let started = Guarded::start(request.program, &arguments, request.environment, request.cwd).await;
     let unstartable = |error| RunError::Start { program: request.program.display().to_string(), error };
     let mut guarded = started.map_err(unstartable)?;
-    let mut kept = Kept { stdout: Vec::new(), log, logged: 0 };
+    points::reach("preflight-started");
+    let mut kept = Kept { stdout: Vec::new(), log, log_path: request.stderr_log, logged: 0 };
     let stopped = watch_over(&mut guarded, &mut kept, request.limit, stop).await;
+    points::reach("preflight-ended");
     let overflow = drain(&mut guarded, &mut kept).await;
     guarded.finish().await;
 
@@ -113,7 +118,7 @@ struct Stopped {
 /// Reads until preflight ends; stops it when it takes too long, writes too much, or a stop is asked for.
 async fn watch_over(
     guarded: &mut Guarded,
-    kept: &mut Kept,
+    kept: &mut Kept<'_>,
     limit: Duration,
     mut stop: watch::Receiver<Option<Stop>>,
 ) -> Stopped {
@@ -147,7 +152,7 @@ async fn watch_over(
 }
 
 /// Reads what is left in the pipes; returns an error when it could not be read to an end.
-async fn drain(guarded: &mut Guarded, kept: &mut Kept) -> Option<String> {
+async fn drain(guarded: &mut Guarded, kept: &mut Kept<'_>) -> Option<String> {
     let mut fits = true;
     let drained = guarded
         .drain(MAX_DRAIN, |chunk| {
@@ -168,18 +173,20 @@ fn too_much() -> String {
 
 fn create_log(path: &Path) -> Result<File, StoreError> {
     store::ensure_own_dir(path.parent().unwrap_or(Path::new("/")))?;
-    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let created = points::touch("create", path)
+        .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
     created.map_err(StoreError::io("create", path))
 }
 
 /// What was read: stdout in memory, stderr byte by byte in a log.
-struct Kept {
+struct Kept<'a> {
     stdout: Vec<u8>,
     log: File,
+    log_path: &'a Path,
     logged: u64,
 }
 
-impl Kept {
+impl Kept<'_> {
     /// Keeps a chunk; returns false when stdout would be too much. Too much of stderr is thrown away.
     fn keep(&mut self, chunk: Chunk) -> bool {
         match chunk {
@@ -198,7 +205,7 @@ impl Kept {
     fn log(&mut self, bytes: &[u8]) {
         let room = usize::try_from(MAX_STDERR_BYTES - self.logged).unwrap_or(usize::MAX).min(bytes.len());
         // A full disk costs the rest of this log and nothing else.
-        let _ = self.log.write_all(&bytes[..room]);
+        let _: io::Result<()> = points::write(self.log_path, &bytes[..room], |bytes| self.log.write_all(bytes));
         self.logged += room as u64;
         if room > 0 && self.logged == MAX_STDERR_BYTES {
             // As above.

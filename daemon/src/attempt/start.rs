@@ -20,8 +20,7 @@ use super::supervisor::{Event, Job};
 use super::table::{Attempts, EvaluateRequest, Live, Phase, Slot};
 use crate::clock::SharedClock;
 use crate::error::describe;
-use crate::process;
-use crate::store;
+use crate::{points, process, store};
 
 /// How often an attempt that belongs to another daemon is looked at when its directory tells nothing.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -68,11 +67,14 @@ impl Attempts {
         command.arg("supervise").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         // A supervisor belongs to its attempt, not to this daemon.
         command.kill_on_drop(false);
+        points::reach("supervisor-starting");
         let mut child = command.spawn().map_err(|error| cant_start(&error))?;
+        points::reach("supervisor-started");
         if let Some(mut stdin) = child.stdin.take() {
             // A supervisor that does not read has ended; its events then say so.
             let _ = stdin.write_all(&text).await;
         }
+        points::reach("job-sent");
         let stdout = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
         let mut events = stdout.ok_or("the attempt can't be started: its supervisor has no stdout")?;
         let refused = match next_event(&mut events).await {

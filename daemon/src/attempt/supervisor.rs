@@ -23,13 +23,12 @@ use super::result::{self, AttemptResult};
 use super::run::{self, PreflightRun, Stop};
 use crate::clock::{SharedClock, iso};
 use crate::error::describe;
-use crate::json;
 use crate::process::{self, ClientEnvironment};
 use crate::solution::diagnostics::{self, not_run, not_started};
 use crate::solution::repository::{CommitId, Repository, RepositoryError, TreeState};
 use crate::solution::{preflight, signing, verdict};
 use crate::store;
-use crate::workflow;
+use crate::{json, points, workflow};
 
 /// What a supervisor is asked to do; sent through its stdin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,6 +82,8 @@ pub async fn supervise(clock: SharedClock) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // Without it a size limit ends the attempt instead of failing a write.
+    let _: Result<_, _> = process::survive_file_size_limit();
     // A session of its own: what is sent to the daemon's or a terminal's group does not end the attempt.
     let _: Result<_, _> = rustix::process::setsid();
     match attempt(job, clock).await {
@@ -156,6 +157,7 @@ async fn attempt(job: Job, clock: SharedClock) -> Result<Event, String> {
     let attempt = Attempt { job, place, clock, environment, started_at, stop, lock };
     let settled = attempt.carry_out().await;
     attempt.release();
+    points::reach("lock-released");
     settled.map(|()| Event::Settled)
 }
 
@@ -212,8 +214,10 @@ impl Attempt {
     async fn carry_out(&self) -> Result<(), String> {
         let verdict_dir = &self.place.verdict_dir;
         let (log_path, marker) = (self.place.log(), self.place.marker());
+        points::reach("lock-taken");
         // First of all: whatever fails from here on leaves no earlier verdict behind.
         let removed = store::remove(&marker);
+        points::reach("marker-removed");
         self.settle_predecessors(verdict_dir, &log_path)?;
         let before = self.look_at_tree().await;
 
@@ -226,7 +230,9 @@ impl Attempt {
             pid: std::process::id(),
             status: AttemptStatus::Running,
         };
+        points::reach("start-recording");
         log::append(&log_path, &start).map_err(|error| describe(&error))?;
+        points::reach("start-recorded");
         tell(&Event::Started);
 
         let outcome = match (removed, before) {
@@ -356,7 +362,9 @@ impl Attempt {
                 None => Outcome::failed(error, outcome.diagnostics),
             };
         }
+        points::reach("result-written");
         let recorded = self.record(log_path, &outcome, terminal_at);
+        points::reach("terminal-recorded");
         if !matches!(recorded, Ok(Recorded::Terminal)) {
             self.withdraw(marker, &outcome);
         }
@@ -391,7 +399,10 @@ impl Attempt {
         // that was suspended until now is not found stale while it writes.
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         lock.beat().map_err(|lost| (OutcomeClass::Compromised, lost.to_string()))?;
-        verdict::write_marker(marker, verdict, &key).map_err(|e| error(&e))
+        points::reach("marker-writing");
+        verdict::write_marker(marker, verdict, &key).map_err(|e| error(&e))?;
+        points::reach("marker-written");
+        Ok(())
     }
 
     fn write_result(

@@ -155,6 +155,12 @@ impl Attempts {
         AttemptCounts { running, finished: self.shared.finished.load(Ordering::Relaxed) }
     }
 
+    /// Returns all live attempts and their places.
+    pub(super) fn all_live(&self) -> Vec<(Place, Live)> {
+        let slots: Vec<_> = self.slots().iter().map(|(place, slot)| (place.clone(), Arc::clone(slot))).collect();
+        slots.into_iter().filter_map(|(place, slot)| Some((place, slot.live()?))).collect()
+    }
+
     /// Returns the live attempt at a place, as far as this daemon knows.
     #[must_use]
     pub fn live(&self, place: &Place) -> Option<Live> {

@@ -53,22 +53,10 @@ pub async fn clean_worktree(repository: &Repository) -> Result<Outcome, Reposito
     Ok(outcome.with_details(details))
 }
 
-/// Returns what `status` names. What configuration makes git overlook in a file's times and size is looked at.
+/// Returns what `status` names.
 async fn changed(repository: &Repository) -> Result<Vec<String>, RepositoryError> {
-    let arguments = [
-        "-c",
-        "core.ignoreStat=false",
-        "-c",
-        "core.checkStat=default",
-        "-c",
-        "core.trustctime=true",
-        "status",
-        "--porcelain=v1",
-        "-z",
-        "--no-renames",
-        "--untracked-files=normal",
-        "--ignore-submodules=none",
-    ];
+    let arguments =
+        ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=none"];
     entries(repository, &arguments).await
 }
 

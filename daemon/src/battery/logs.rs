@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use super::configuration::FILE;
 use crate::store;
 
-/// What the directories of runs are called.
-const PREFIX: &str = "run-";
+/// What the directories of runs are called: nothing else beside them, in a `logDir` that others use, is ever removed.
+const PREFIX: &str = "grounding-run-";
 /// How many of them stay, and how old the others must be to go.
 const MAX_RUNS: usize = 50;
 const LEAST_AGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -61,6 +61,7 @@ impl Logs {
         }
         let state = places.state_dir.map(|state| state.join("preflight-logs"));
         if let Some(state) = state.filter(|state| !places.holds(state))
+            && store::ensure_own_dir(&state).is_ok()
             && let Ok(logs) = Self::create_in(&state)
         {
             return Ok((logs, limitation));

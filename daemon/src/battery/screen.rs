@@ -53,7 +53,7 @@ impl Screen {
             let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             let names: Vec<_> =
                 running.iter().map(|(name, since)| format!("{name} {} s", since.elapsed().as_secs())).collect();
-            let shown: String = names.join(", ").chars().take(76).collect();
+            let shown: String = printable(&names.join(", ")).chars().take(76).collect();
             talk(&format!("{}{turn} {shown}", self.cleared()));
         }
     }

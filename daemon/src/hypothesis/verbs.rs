@@ -217,8 +217,13 @@ fn change(
     let Some(row) = hypotheses.row_mut(id) else {
         return Ok(refused(HypothesisAnswer { error: Some(not_found), ..HypothesisAnswer::default() }));
     };
+    let before = row.clone();
     if let Err(answer) = apply(row) {
         return Ok(refused(*answer));
+    }
+    if *row == before {
+        // What is so already is left as it is, its time too.
+        return Ok(changed(session, before, &hypotheses));
     }
     row["updatedAt"] = now.into();
     let row = row.clone();

@@ -46,6 +46,28 @@ pub enum LedgerError {
         /// What SQLite said.
         source: Arc<sqlx::Error>,
     },
+    /// The file system has no locks that work.
+    #[error(
+        "the locks of the ledger {} do not work, which is usual on a network file system: set EVIDENCE_LEDGER_DB to a file on a local disk",
+        path.display()
+    )]
+    Locking {
+        /// The database file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: Arc<sqlx::Error>,
+    },
+    /// The file can't have a write-ahead log.
+    #[error(
+        "the ledger {} can't have a write-ahead log where it is (SQLite keeps the journal mode {mode}): set EVIDENCE_LEDGER_DB to a file on a local disk",
+        path.display()
+    )]
+    NoLog {
+        /// The database file.
+        path: PathBuf,
+        /// The journal mode it has instead.
+        mode: String,
+    },
     /// The database could not be used.
     #[error(
         "can't {doing} the ledger {}; check that the file and its directory can be read and written and that the disk is not full",
@@ -58,6 +80,15 @@ pub enum LedgerError {
         path: PathBuf,
         /// What SQLite said.
         source: Arc<sqlx::Error>,
+    },
+    /// The database, or what SQLite keeps beside it, was replaced while an entry was written.
+    #[error(
+        "the ledger {} or its -wal or -shm file was replaced or removed while the entry was written: whether it is in the ledger is not known; look with ledger_summary before you add it again",
+        path.display()
+    )]
+    Replaced {
+        /// The database file.
+        path: PathBuf,
     },
     /// The writer of the ledger ended before it answered.
     #[error("the ledger {} was closed before the entry was written; try again", path.display())]
@@ -88,11 +119,19 @@ impl LedgerError {
         match Cause::of(&source) {
             Cause::Locked => Self::Busy { path, source },
             Cause::Damaged => Self::Damaged { path, source },
+            Cause::Locking => Self::Locking { path, source },
             Cause::Row => Self::Refused { path, source },
             Cause::Other => Self::Failed { doing, path, source },
         }
     }
 }
+
+/// SQLite's result code for locks that made no progress.
+const PROTOCOL: u32 = 15;
+
+/// SQLite's extended result codes for locks, and for the memory that connections share, that the file system refused:
+/// `IOERR_UNLOCK`, `IOERR_RDLOCK`, `IOERR_CHECKRESERVEDLOCK`, `IOERR_LOCK`, `IOERR_SHMLOCK`, `IOERR_SHMMAP`.
+const LOCK_FAILURES: [u32; 6] = [2058, 2314, 3594, 3850, 5130, 5386];
 
 /// The kinds of SQLite errors that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +140,8 @@ pub(super) enum Cause {
     Locked,
     /// The file is damaged or no database.
     Damaged,
+    /// The locks themselves failed.
+    Locking,
     /// A value or a row was refused; other rows may still be written.
     Row,
     /// Anything else.
@@ -112,9 +153,14 @@ impl Cause {
     pub(super) fn of(error: &sqlx::Error) -> Self {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
         // The low byte of an extended result code is the primary one.
-        match code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+        let code = code.and_then(|code| code.parse::<u32>().ok());
+        if code.is_some_and(|code| LOCK_FAILURES.contains(&code)) {
+            return Self::Locking;
+        }
+        match code.map(|code| code & 0xff) {
             Some(5 | 6) => Self::Locked,
             Some(11 | 26) => Self::Damaged,
+            Some(PROTOCOL) => Self::Locking,
             Some(18..=20) => Self::Row,
             _ => Self::Other,
         }

@@ -1,19 +1,24 @@
 //! Open ledgers, one per path, shared by all requests.
 //!
-//! A ledger is opened when it is first named and again when its file was replaced. It must never write into a file that
-//! its path no longer names.
+//! A ledger is opened when it is first named and again when its files were replaced. It must never acknowledge what went
+//! into a file that its path no longer names, nor keep a caller waiting for a locked ledger once for each caller before it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use crate::error::describe;
-use grounding_proto::ledger::{LedgerAdd, LedgerEntry, LedgerStatusAnswer, LedgerSummary, LedgerSummaryAnswer};
+use grounding_proto::ledger::{
+    LedgerAdd, LedgerCheckAnswer, LedgerEntry, LedgerList, LedgerListAnswer, LedgerStatusAnswer, LedgerSummary,
+    LedgerSummaryAnswer,
+};
 use sqlx::SqlitePool;
 use tokio::task::JoinHandle;
 
 use super::LedgerError;
-use super::open::{self, FileIdentity, Place};
+use super::check;
+use super::open::{self, Files, Place};
 use super::reader::{self, Evidence};
 use super::writer::Writer;
 use crate::store::StoreError;
@@ -32,8 +37,15 @@ struct Shared {
     slots: Mutex<HashMap<PathBuf, Slot>>,
 }
 
-/// The open ledger of one path; held across opening, so that it is opened once.
-type Slot = Arc<tokio::sync::Mutex<Option<Open>>>;
+/// The ledger of one path; held across opening, so that it is opened once.
+type Slot = Arc<tokio::sync::Mutex<Content>>;
+
+#[derive(Debug, Default)]
+struct Content {
+    open: Option<Open>,
+    /// When it was last found locked for the whole of the time that one waits, and what SQLite said.
+    locked: Option<(Instant, Arc<sqlx::Error>)>,
+}
 
 #[derive(Debug)]
 struct Open {
@@ -45,7 +57,7 @@ struct Open {
 #[derive(Debug)]
 struct Ledger {
     path: PathBuf,
-    file: FileIdentity,
+    files: Files,
     writer: Writer,
     readers: SqlitePool,
 }
@@ -77,6 +89,24 @@ impl Ledgers {
         self.settle(ledger, result).await
     }
 
+    /// Returns the newest entries, of all sessions or one.
+    ///
+    /// # Errors
+    /// When the ledger can't be opened or read.
+    pub async fn list(&self, path: &Path, request: &LedgerList) -> Result<LedgerListAnswer, LedgerError> {
+        let ledger = self.ledger(path).await?;
+        let result = reader::list(&ledger.readers, path, request).await;
+        self.settle(ledger, result).await
+    }
+
+    /// Reads the whole file and says whether it is sound, within `limit`; one that can't be opened is answered, too.
+    pub async fn check(&self, path: &Path, limit: Duration) -> LedgerCheckAnswer {
+        match self.ledger(path).await {
+            Ok(_ledger) => check::check(path, limit).await,
+            Err(error) => check::unusable(&error),
+        }
+    }
+
     /// Returns what the entries of a session prove.
     ///
     /// # Errors
@@ -101,7 +131,7 @@ impl Ledgers {
     pub async fn close(&self) {
         let slots: Vec<_> = self.slots().drain().map(|(_, slot)| slot).collect();
         for slot in slots {
-            if let Some(open) = slot.lock().await.take() {
+            if let Some(open) = slot.lock().await.open.take() {
                 close(open).await;
             }
         }
@@ -116,17 +146,29 @@ impl Ledgers {
     async fn ledger(&self, path: &Path) -> Result<Arc<Ledger>, LedgerError> {
         let known = self.slots().get(path).cloned();
         let slot = known.unwrap_or_else(|| Arc::clone(self.slots().entry(path.to_owned()).or_default()));
+        let asked = Instant::now();
         let mut slot = slot.lock().await;
-        if let Some(open) = slot.as_ref().filter(|open| open.ledger.is_current()) {
+        if let Some(open) = slot.open.as_ref().filter(|open| open.ledger.is_current()) {
             return Ok(Arc::clone(&open.ledger));
         }
-        if let Some(replaced) = slot.take() {
-            tracing::warn!(path = %path.display(), "the ledger file was replaced; opening it anew");
+        // Who waited here while somebody found it locked has waited as long.
+        if let Some((_, source)) = slot.locked.as_ref().filter(|(found, _)| asked < *found) {
+            return Err(LedgerError::Busy { path: path.to_owned(), source: Arc::clone(source) });
+        }
+        if let Some(replaced) = slot.open.take() {
+            tracing::warn!(path = %path.display(), "a file of the ledger was replaced; opening it anew");
             close(replaced).await;
         }
         let place = if self.shared.default_path.as_deref() == Some(path) { Place::Default } else { Place::Chosen };
-        let open = Open::at(path, place).await?;
-        Ok(Arc::clone(&slot.insert(open).ledger))
+        match Open::at(path, place).await {
+            Ok(open) => Ok(Arc::clone(&slot.open.insert(open).ledger)),
+            Err(error) => {
+                if let LedgerError::Busy { source, .. } = &error {
+                    slot.locked = Some((Instant::now(), Arc::clone(source)));
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Passes a result on; a ledger that turned out damaged is let go, so that the next call sees a repaired one.
@@ -137,7 +179,7 @@ impl Ledgers {
             drop(ledger);
             let slot = self.slots().get(path).cloned();
             if let Some(slot) = slot {
-                slot.lock().await.take_if(|open| Weak::ptr_eq(&Arc::downgrade(&open.ledger), &used));
+                slot.lock().await.open.take_if(|open| Weak::ptr_eq(&Arc::downgrade(&open.ledger), &used));
             }
         }
         result
@@ -147,18 +189,23 @@ impl Ledgers {
 impl Open {
     async fn at(path: &Path, place: Place) -> Result<Self, LedgerError> {
         open::prepare(path, place)?;
-        let vanished = || StoreError::unusable(path, "vanished while it was opened");
-        let file = FileIdentity::at(path).ok_or_else(vanished)?;
-        let (writer, writer_task) = Writer::start(path, open::writer(path).await?);
-        let ledger = Ledger { path: path.to_owned(), file, writer, readers: open::readers(path) };
+        let named = || Files::at(path).map_err(StoreError::io("open", path));
+        let before = named()?;
+        let connection = open::writer(path).await?;
+        let files = named()?;
+        if !files.same_database(&before) {
+            return Err(StoreError::unusable(path, "was replaced while it was opened").into());
+        }
+        let (writer, writer_task) = Writer::start(path, files.clone(), connection);
+        let ledger = Ledger { path: path.to_owned(), files, writer, readers: open::readers(path) };
         Ok(Self { ledger: Arc::new(ledger), writer_task })
     }
 }
 
 impl Ledger {
-    /// Returns whether the path still names the file that is open, and the writer lives.
+    /// Returns whether the path still names the files that are open, and the writer lives.
     fn is_current(&self) -> bool {
-        FileIdentity::at(&self.path) == Some(self.file) && !self.writer.has_ended()
+        self.files.are_in_place() && !self.writer.has_ended()
     }
 }
 

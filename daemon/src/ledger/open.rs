@@ -6,7 +6,7 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 
 use super::error::Cause;
 use super::{LedgerError, schema};
+use crate::points;
 use crate::store::{self, StoreError};
 
 /// How long a locked database is waited for.
@@ -26,18 +27,51 @@ const MAX_READERS: u32 = 4;
 /// Rows that SQLite's thread hands over ahead of their reader: enough that neither waits for the other at each row.
 const ROW_BUFFER: usize = 200;
 
+/// Largest ledger that is read whole whenever it is opened, in bytes: a matter of a second. A larger one is read whole
+/// once, when another program made it.
+const MAX_CHECKED_BYTES: u64 = 256 * 1024 * 1024;
+
 /// How often opening is tried again while the database is locked.
 const OPEN_POLL: Duration = Duration::from_millis(10);
 
-/// Which file a path names: device and inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileIdentity(u64, u64);
+/// The files of an open ledger: the database, and the log and its index that SQLite keeps beside it while it is open. What
+/// is written after one of them was replaced or removed is in files that no other program finds.
+#[derive(Debug, Clone)]
+pub(super) struct Files([(PathBuf, Option<Identity>); 3]);
 
-impl FileIdentity {
-    /// Returns the identity of the file at a path, or nothing when there is none.
-    pub(super) fn at(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().map(|metadata| Self(metadata.dev(), metadata.ino()))
+/// Device and inode.
+type Identity = (u64, u64);
+
+impl Files {
+    /// Notes which files a path names now.
+    ///
+    /// # Errors
+    /// When there is no database.
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
+        // Beside a database that a symlink stands for, SQLite's files are beside the target.
+        let real = fs::canonicalize(path)?;
+        let beside = |suffix: &str| {
+            let mut name = real.clone().into_os_string();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        let noted = |path: PathBuf| (path.clone(), identity(&path));
+        Ok(Self([noted(path.to_owned()), noted(beside("-wal")), noted(beside("-shm"))]))
     }
+
+    /// Returns whether the database is still the one that was noted.
+    pub(super) fn same_database(&self, other: &Self) -> bool {
+        self.0[0] == other.0[0]
+    }
+
+    /// Returns whether each file is still the one that was noted.
+    pub(super) fn are_in_place(&self) -> bool {
+        self.0.iter().all(|(path, noted)| identity(path) == *noted)
+    }
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// Whether the directory of a ledger is ours to tighten.
@@ -63,9 +97,17 @@ pub(super) fn prepare(path: &Path, place: Place) -> Result<(), StoreError> {
         tighten(dir, 0o700)?;
     }
     // Made before SQLite opens it, so that nobody can read it in between.
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    let created = points::touch("create", path)
+        .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path));
+    match created {
         Ok(_) => File::open(dir).and_then(|dir| dir.sync_all()).map_err(StoreError::io("create", path)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // Who chose a path may have put a link there; nobody chose the default one, so a link there was planted.
+            let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+            if is_link && place == Place::Default {
+                let problem = "is a symlink, which is not followed; name the file itself with EVIDENCE_LEDGER_DB";
+                return Err(StoreError::unusable(path, problem));
+            }
             let metadata = fs::metadata(path).map_err(StoreError::io("open", path))?;
             if !metadata.is_file() {
                 return Err(StoreError::unusable(path, "is not a regular file, so it can't be the ledger"));
@@ -97,15 +139,24 @@ pub(super) async fn writer(path: &Path) -> Result<SqliteConnection, LedgerError>
     // Before anything is written: what is no ledger is left as it is.
     let lack = schema::examine(&mut connection, path).await?;
     let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut connection).await.map_err(&failed)?;
-    if mode != "wal" {
+    let is_small = fs::metadata(path).is_ok_and(|metadata| metadata.len() <= MAX_CHECKED_BYTES);
+    if is_small || mode != "wal" {
         check_pages(&mut connection, path).await?;
-        turn_on_log(&mut connection).await.map_err(&failed)?;
+    }
+    if mode != "wal" {
+        let mode = turn_on_log(&mut connection).await.map_err(&failed)?;
+        if mode != "wal" {
+            return Err(LedgerError::NoLog { path: path.to_owned(), mode });
+        }
     }
     schema::complete(&mut connection, lack, path).await?;
+    // The first read makes the log and its index, which then stay in their places until the connection is closed.
+    sqlx::query("SELECT 1 FROM sqlite_schema").fetch_all(&mut connection).await.map_err(&failed)?;
     Ok(connection)
 }
 
-/// Reads the whole of a database that another program made, once, before it is first written.
+/// Reads the whole of a database before it is written: a damaged page elsewhere would not keep entries from being added
+/// to a file that can't be read any more.
 async fn check_pages(connection: &mut SqliteConnection, path: &Path) -> Result<(), LedgerError> {
     let finding = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(connection).await;
     let finding: String = finding.map_err(LedgerError::of("open", path))?;
@@ -117,12 +168,13 @@ async fn check_pages(connection: &mut SqliteConnection, path: &Path) -> Result<(
     Ok(())
 }
 
-/// Turns on the write-ahead log, which the file then keeps.
-async fn turn_on_log(connection: &mut SqliteConnection) -> sqlx::Result<()> {
+/// Turns on the write-ahead log, which the file then keeps. Returns the mode that the file has now: where the log is not
+/// possible, SQLite says so by leaving the old one.
+async fn turn_on_log(connection: &mut SqliteConnection) -> sqlx::Result<String> {
     let waiting_since = Instant::now();
     loop {
-        match sqlx::raw_sql("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
-            Ok(_) => return Ok(()),
+        match sqlx::query_scalar("PRAGMA journal_mode = WAL").fetch_one(&mut *connection).await {
+            Ok(mode) => return Ok(mode),
             // SQLite itself does not wait for this lock.
             Err(error) if Cause::of(&error) == Cause::Locked && waiting_since.elapsed() < BUSY_TIMEOUT => {
                 tokio::time::sleep(OPEN_POLL).await;
@@ -136,10 +188,16 @@ async fn turn_on_log(connection: &mut SqliteConnection) -> sqlx::Result<()> {
 pub(super) fn readers(path: &Path) -> SqlitePool {
     SqlitePoolOptions::new()
         .max_connections(MAX_READERS)
+        .acquire_timeout(2 * BUSY_TIMEOUT)
         .test_before_acquire(false)
         .idle_timeout(None)
         .max_lifetime(None)
-        .connect_lazy_with(options(path).pragma("query_only", "ON"))
+        .connect_lazy_with(reader(path))
+}
+
+/// Returns how one connection that reads is opened.
+pub(super) fn reader(path: &Path) -> SqliteConnectOptions {
+    options(path).pragma("query_only", "ON")
 }
 
 fn options(path: &Path) -> SqliteConnectOptions {
@@ -149,4 +207,18 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(BUSY_TIMEOUT)
         .row_buffer_size(ROW_BUFFER)
         .disable_statement_logging()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Field report: charmbracelet/crush#3461. The file system gives no shared memory, as this way of locking does.
+    #[tokio::test]
+    async fn a_log_that_is_not_possible_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = options(&directory.path().join("ledger.db")).create_if_missing(true);
+        let mut connection = options.vfs("unix-dotfile").connect().await.unwrap();
+        assert_eq!(turn_on_log(&mut connection).await.unwrap(), "delete");
+    }
 }

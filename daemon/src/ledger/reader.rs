@@ -6,8 +6,8 @@ use std::path::Path;
 
 use futures_util::TryStreamExt as _;
 use grounding_proto::ledger::{
-    EntryCounts, EntryGroups, EntryType, LedgerEntry, LedgerHealth, LedgerStatusAnswer, LedgerSummary,
-    LedgerSummaryAnswer,
+    EntryCounts, EntryGroups, EntryType, LedgerEntry, LedgerHealth, LedgerList, LedgerListAnswer, LedgerStatusAnswer,
+    LedgerSummary, LedgerSummaryAnswer,
 };
 use sqlx::{FromRow, QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
 
@@ -168,6 +168,58 @@ fn end_of_prefix(prefix: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// Returns the newest entries, of all sessions or one.
+pub(super) async fn list(
+    readers: &SqlitePool,
+    path: &Path,
+    request: &LedgerList,
+) -> Result<LedgerListAnswer, LedgerError> {
+    read_list(readers, request).await.map_err(LedgerError::of("read", path))
+}
+
+async fn read_list(readers: &SqlitePool, request: &LedgerList) -> sqlx::Result<LedgerListAnswer> {
+    // One transaction, so that count and entries describe the same moment.
+    let mut transaction = readers.begin().await?;
+    let mut query = QueryBuilder::<Sqlite>::new("SELECT COUNT(*) FROM entries");
+    push_listed(&mut query, request);
+    let total: i64 = query.build_query_scalar().fetch_one(&mut *transaction).await?;
+
+    let mut query = QueryBuilder::<Sqlite>::new("SELECT ");
+    query.push(COLUMNS).push(" FROM entries");
+    push_listed(&mut query, request);
+    query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(request.limit));
+    let mut entries = Vec::new();
+    let mut bytes = 0;
+    let query = query.build();
+    let mut rows = query.fetch(&mut *transaction);
+    while let Some(row) = rows.try_next().await? {
+        let Entry(entry) = Entry::from_row(&row)?;
+        bytes += json::length(&entry) + 1;
+        if bytes > MAX_ENTRY_BYTES && !entries.is_empty() {
+            break;
+        }
+        entries.push(entry);
+    }
+    let total = total.cast_unsigned();
+    Ok(LedgerListAnswer { truncated: (entries.len() as u64) < total, entries, total })
+}
+
+fn push_listed(query: &mut QueryBuilder<Sqlite>, request: &LedgerList) {
+    query.push(" WHERE 1");
+    if let Some(session) = &request.session_id {
+        query.push(" AND session = ").push_bind(session.clone());
+    }
+    if !request.types.is_empty() {
+        // The plus keeps the type from choosing the index, as above.
+        query.push(" AND +type IN (");
+        let mut names = query.separated(", ");
+        for entry_type in &request.types {
+            names.push_bind(type_name(*entry_type));
+        }
+        query.push(")");
+    }
 }
 
 /// Answers `ledger_status` for a ledger that opened.

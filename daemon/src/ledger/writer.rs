@@ -1,10 +1,12 @@
 //! The one task that adds to a ledger: it takes everything that is queued and commits it at once.
 //!
-//! An add is answered only after its commit, so an answer means that the entry is on disk. One statement per commit, in
-//! autocommit: SQLite then undoes a failed one by itself, and there is no transaction that could stay open.
+//! An add is answered only after its commit, so an answer means that the entry is on disk, in the file that the path still
+//! named after the commit. One statement per commit, in autocommit: SQLite then undoes a failed one by itself, and there is
+//! no transaction that could stay open. Nobody waits for a locked database much longer than one commit does.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use grounding_proto::ledger::{LedgerAdd, LedgerEntry};
 use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
@@ -13,6 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::LedgerError;
 use super::entry::{COLUMNS, Entry, confidence_name, type_name};
 use super::error::Cause;
+use super::open::{BUSY_TIMEOUT, Files};
+use crate::points;
 
 /// Most entries of one commit; each size has its own prepared statement.
 const MAX_BATCH: usize = 64;
@@ -23,6 +27,8 @@ const MAX_QUEUED: usize = 1024;
 /// An entry to add, and where its answer goes.
 struct Job {
     add: LedgerAdd,
+    /// When it was asked for.
+    asked: Instant,
     reply: oneshot::Sender<Result<LedgerEntry, LedgerError>>,
 }
 
@@ -35,9 +41,13 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the task over a connection; it ends when the writer is dropped and the queue is empty.
-    pub(super) fn start(path: &Path, connection: SqliteConnection) -> (Self, tokio::task::JoinHandle<()>) {
+    pub(super) fn start(
+        path: &Path,
+        files: Files,
+        connection: SqliteConnection,
+    ) -> (Self, tokio::task::JoinHandle<()>) {
         let (jobs, queue) = mpsc::channel(MAX_QUEUED);
-        let task = tokio::spawn(run(path.to_owned(), connection, queue));
+        let task = tokio::spawn(run(path.to_owned(), files, connection, queue));
         (Self { path: path.to_owned(), jobs }, task)
     }
 
@@ -45,7 +55,8 @@ impl Writer {
     pub(super) async fn add(&self, add: LedgerAdd) -> Result<LedgerEntry, LedgerError> {
         let closed = || LedgerError::Closed { path: self.path.clone() };
         let (reply, answer) = oneshot::channel();
-        self.jobs.send(Job { add, reply }).await.map_err(|_| closed())?;
+        let asked = Instant::now();
+        self.jobs.send(Job { add, asked, reply }).await.map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
     }
 
@@ -55,13 +66,29 @@ impl Writer {
     }
 }
 
-async fn run(path: PathBuf, mut connection: SqliteConnection, mut queue: mpsc::Receiver<Job>) {
+async fn run(path: PathBuf, files: Files, mut connection: SqliteConnection, mut queue: mpsc::Receiver<Job>) {
     let mut jobs = Vec::with_capacity(MAX_BATCH);
-    while queue.recv_many(&mut jobs, MAX_BATCH).await > 0 {
+    loop {
+        if jobs.is_empty() && queue.recv_many(&mut jobs, MAX_BATCH).await == 0 {
+            break;
+        }
         let (adds, replies): (Vec<_>, Vec<_>) = jobs.drain(..).map(|job| (job.add, job.reply)).unzip();
-        for (answer, reply) in commit(&path, &mut connection, &adds).await.into_iter().zip(replies) {
+        points::reach("ledger-writing");
+        let mut answers = commit(&path, &mut connection, &adds).await;
+        // Looked at after the commit: until then the entries may have gone into a file that nobody will find.
+        if !files.are_in_place() {
+            answers = adds.iter().map(|_| Err(LedgerError::Replaced { path: path.clone() })).collect();
+        }
+        let locked = answers.iter().find_map(|answer| match answer {
+            Err(LedgerError::Busy { source, .. }) => Some(Arc::clone(source)),
+            _ => None,
+        });
+        for (answer, reply) in answers.into_iter().zip(replies) {
             // A caller that hung up does not need its answer.
             let _ = reply.send(answer);
+        }
+        if let Some(source) = locked {
+            jobs.extend(refuse_waiting(&path, &source, &mut queue));
         }
     }
     // Into the file that is open, wherever it was moved: a log that stays behind would be taken for the log of the file
@@ -70,6 +97,19 @@ async fn run(path: PathBuf, mut connection: SqliteConnection, mut queue: mpsc::R
     if let Err(error) = async { emptied.map(drop).and(connection.close().await) }.await {
         tracing::warn!(path = %path.display(), %error, "the ledger was not closed cleanly");
     }
+}
+
+/// Answers those who waited in the queue for as long as the database is waited for, while it was locked; returns the first
+/// who did not.
+fn refuse_waiting(path: &Path, source: &Arc<sqlx::Error>, queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
+    while let Ok(job) = queue.try_recv() {
+        if job.asked.elapsed() < BUSY_TIMEOUT {
+            return Some(job);
+        }
+        // As in `run`.
+        let _ = job.reply.send(Err(LedgerError::Busy { path: path.to_owned(), source: Arc::clone(source) }));
+    }
+    None
 }
 
 /// Writes entries in one commit; returns their answers in the same order.

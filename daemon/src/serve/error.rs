@@ -43,6 +43,17 @@ pub enum ServeError {
         /// What it wrote there: its process id and version.
         holder: String,
     },
+    /// A service manager handed over something else than the daemon's socket.
+    #[error(
+        "the service manager handed over {problem}; groundingd takes one listening Unix stream socket at {}: \
+         see groundingd.socket", path.display()
+    )]
+    Handed {
+        /// What it was.
+        problem: String,
+        /// The daemon's socket path.
+        path: PathBuf,
+    },
     /// Another instance serves.
     #[error("another groundingd holds {}", .0.display())]
     Busy(PathBuf),

@@ -31,16 +31,23 @@ impl Instance {
         store::is_at(&self.file, &self.path)
     }
 
-    /// Takes the lock; waits a little for an instance that is about to end.
+    /// Takes the lock; waits a little for an instance that is about to end. `listening` is the process that listens on the
+    /// socket that this one was handed, if it was: to reach that one is no sign of another instance.
     ///
     /// # Errors
     /// When another instance serves, or the lock file can't be used.
-    pub(super) async fn take(path: PathBuf, socket: &Path, readiness: &Readiness) -> Result<Self, ServeError> {
+    pub(super) async fn take(
+        path: PathBuf,
+        socket: &Path,
+        listening: Option<i32>,
+        readiness: &Readiness,
+    ) -> Result<Self, ServeError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = store::open_own(&mut options, &path)?;
         let started = Instant::now();
         let mut said = 0;
+        let mut look = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => {
@@ -52,8 +59,12 @@ impl Instance {
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(ServeError::io("lock", &path)(error)),
             }
-            if UnixStream::connect(socket).await.is_ok() {
-                return Err(ServeError::Busy(path));
+            if Instant::now() >= look {
+                if is_served(socket, listening).await {
+                    return Err(ServeError::Busy(path));
+                }
+                // Each look at a socket that was handed over leaves a connection in its queue.
+                look = Instant::now() + if listening.is_some() { Duration::from_millis(500) } else { Duration::ZERO };
             }
             if started.elapsed() >= TAKEOVER {
                 let holder = std::io::read_to_string(&file).unwrap_or_default();
@@ -66,6 +77,12 @@ impl Instance {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// Returns whether another process listens on the socket.
+async fn is_served(socket: &Path, listening: Option<i32>) -> bool {
+    let Ok(stream) = UnixStream::connect(socket).await else { return false };
+    listening.is_none() || stream.peer_cred().ok().and_then(|peer| peer.pid()) != listening
 }
 
 /// Where a state directory comes from.

@@ -4,6 +4,7 @@
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,8 +20,9 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::instance::{self, Instance, Origin};
-use super::readiness::Readiness;
-use super::{Listener, ServeError};
+use super::listener::{self, Owner};
+use super::readiness::{self, Readiness};
+use super::{Listener, ServeError, activation, watchdog};
 use crate::api::{self, Daemon};
 use crate::clock::SystemClock;
 use crate::error::describe;
@@ -34,48 +36,70 @@ const CLOSING: Duration = Duration::from_secs(3);
 /// How often the daemon looks whether its socket file or its executable is another one.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Serves until it is told to end.
-pub async fn serve(environment: Environment) -> ExitCode {
+/// Returns the future that serves until it is told to end. To be called before the process has threads; what a service
+/// manager handed over is taken at once.
+pub fn serve(environment: Environment) -> impl Future<Output = ExitCode> {
+    let handed = activation::take(&environment);
+    serve_on(environment, handed)
+}
+
+async fn serve_on(environment: Environment, handed: Result<Option<UnixListener>, ServeError>) -> ExitCode {
     // A session of its own: a terminal's signals are not for the daemon. It fails only when it has one already.
     let _ = rustix::process::setsid();
+    // Without it a size limit ends the daemon instead of failing a write.
+    let _ = process::survive_file_size_limit();
     let readiness = Readiness;
-    match prepare(environment, &readiness).await {
+    let prepared = match handed {
+        Ok(handed) => prepare(environment, handed, &readiness).await,
+        Err(error) => Err(error),
+    };
+    match prepared {
         Ok(end) => {
             end.await;
             ExitCode::from(exit::OK)
         }
         Err(ServeError::Busy(path)) => {
-            readiness.say("busy");
+            readiness.busy();
             tracing::info!(lock = %path.display(), "another instance serves");
-            ExitCode::from(exit::OK)
+            ExitCode::from(exit::BUSY)
         }
         Err(error) => {
             let text = describe(&error);
             tracing::error!(error = text, "can't serve");
-            readiness.say(&format!("error {}", text.replace('\n', " ")));
+            readiness.failed(&text);
             ExitCode::from(exit::FAILED)
         }
     }
 }
 
-async fn prepare(environment: Environment, readiness: &Readiness) -> Result<impl Future<Output = ()>, ServeError> {
+async fn prepare(
+    environment: Environment,
+    handed: Option<UnixListener>,
+    readiness: &Readiness,
+) -> Result<impl Future<Output = ()>, ServeError> {
     let socket = environment.socket_path()?;
     let origin = if environment.get(GROUNDING_STATE_DIR).is_some() { Origin::Chosen } else { Origin::Default };
     instance::create_state_dir(&environment.state_dir()?, origin)?;
     readiness.say("opening");
-    let instance = Instance::take(environment.instance_lock()?, &socket, readiness).await?;
+    let listening = handed.as_ref().and_then(listener::listening_process);
+    let instance = Instance::take(environment.instance_lock()?, &socket, listening, readiness).await?;
     let log = environment.log_file()?;
     logging::start(&log, &environment).map_err(ServeError::io("write", &log))?;
     instance::create_private(&environment.run_dir()?)?;
 
     let daemon = Daemon::new(environment, socket.clone(), SystemClock::shared());
     recover(&daemon, readiness).await;
-    let listener = Listener::bind(&socket)?;
+    let (listener, waiting) = match handed {
+        Some(handed) => Listener::adopt(handed, &socket)?,
+        None => (Listener::bind(&socket)?, Vec::new()),
+    };
+    // Heard from here on: whoever reads `ready` may send one, and an unheard one would leave the socket behind.
+    if let Ok(termination) = process::termination() {
+        tokio::spawn(drain_on_signal(daemon.clone(), termination));
+    }
     tracing::info!(version = api::health::VERSION, pid = std::process::id(), socket = %socket.display(), "serving");
-    readiness.last("ready");
-    // Without a service manager there is nobody to tell.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    Ok(run(daemon, listener, instance))
+    readiness.ready(&socket);
+    Ok(run(daemon, listener, waiting, instance))
 }
 
 /// Recovers the attempts of the default roots, and says so as long as it takes.
@@ -95,14 +119,17 @@ async fn recover(daemon: &Daemon, readiness: &Readiness) {
 }
 
 /// Serves a listener until the daemon drains or a signal comes; then finishes what is in flight, bounded.
-async fn run(daemon: Daemon, mut listener: Listener, instance: Instance) {
+async fn run(daemon: Daemon, mut listener: Listener, waiting: Vec<UnixStream>, instance: Instance) {
     let router = api::router(daemon.clone());
     let connections = TaskTracker::new();
+    for stream in waiting {
+        accept(stream, &daemon, &router, &connections);
+    }
     let (news_sender, mut news) = mpsc::channel(1);
     let mut watcher = listener.watch(news_sender.clone());
     let mut look = tokio::time::interval(LOOK);
-    tokio::spawn(drain_on_signal(daemon.clone()));
     tokio::spawn(drain_on_upgrade(daemon.clone()));
+    let pings = tokio::spawn(watchdog::run(daemon.clone()));
     loop {
         let looked_at = tokio::select! {
             accepted = listener.listener.accept() => {
@@ -122,9 +149,14 @@ async fn run(daemon: Daemon, mut listener: Listener, instance: Instance) {
             () = daemon.drained() => break,
         };
         if !looked_at {
+            if listener.owner() == Owner::Manager {
+                tracing::warn!("the socket's file was the service manager's; its unit should be restarted");
+            }
             match bind_again(&daemon, &instance) {
                 Ok(bound) => {
-                    listener = bound;
+                    for stream in std::mem::replace(&mut listener, bound).abandon() {
+                        accept(stream, &daemon, &router, &connections);
+                    }
                     watcher = listener.watch(news_sender.clone());
                 }
                 Err(why) => {
@@ -135,8 +167,9 @@ async fn run(daemon: Daemon, mut listener: Listener, instance: Instance) {
         }
     }
     drop(watcher);
-    // As above.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    pings.abort();
+    // Before the socket goes: who then asks the manager for the next daemon has to find it waiting for this one's end.
+    readiness::stopping();
     // Gone before the last answers: who comes now starts the next daemon instead of queueing at this one.
     listener.remove();
     for stream in listener.close() {
@@ -172,17 +205,10 @@ fn bind_again(daemon: &Daemon, instance: &Instance) -> Result<Listener, String> 
 }
 
 fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connections: &TaskTracker) {
-    let own = rustix::process::geteuid().as_raw();
-    match stream.peer_cred() {
-        Ok(peer) if peer.uid() == own || peer.uid() == 0 => {}
-        Ok(peer) => {
-            tracing::warn!(uid = peer.uid(), "refused a connection of another user");
-            return;
-        }
-        Err(error) => {
-            tracing::warn!(%error, "refused a connection of an unknown user");
-            return;
-        }
+    let peer = stream.peer_cred().ok().map(|peer| peer.uid());
+    if let Err(stranger) = listener::admit(rustix::process::geteuid().as_raw(), peer) {
+        tracing::warn!(%stranger, "refused");
+        return;
     }
     let Ok(handle) = stream.as_fd().try_clone_to_owned() else { return };
     let (counted, daemon) = (daemon.count_client(), daemon.clone());
@@ -207,8 +233,7 @@ fn accept(stream: UnixStream, daemon: &Daemon, router: &axum::Router, connection
     });
 }
 
-async fn drain_on_signal(daemon: Daemon) {
-    let Ok(termination) = process::termination() else { return };
+async fn drain_on_signal(daemon: Daemon, termination: impl Future<Output = ()>) {
     termination.await;
     tracing::info!("asked to end by a signal");
     daemon.drain();

@@ -4,7 +4,9 @@
 //! Nothing is cached between calls, so other programs' writes are seen. A file that is not a session is reported and
 //! never overwritten, and keys that other programs put into one survive. An id from outside is never a path.
 
+mod list;
 mod plan;
 mod records;
 
+pub use list::{details, list};
 pub use records::{SessionError, advance, guardrail_check, load, start};

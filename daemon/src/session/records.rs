@@ -168,19 +168,19 @@ fn step_on(path: &Path, record: &mut Map<String, Value>) -> Result<bool, StoreEr
 }
 
 /// Returns the file of a session, or nothing when the id can't name one.
-fn path_of(dir: &Path, session_id: &str) -> Option<PathBuf> {
+pub(super) fn path_of(dir: &Path, session_id: &str) -> Option<PathBuf> {
     let key = FileKey::of(session_id)?;
     (key.as_str().len() + ".json".len() <= MAX_FILE_NAME).then(|| key.path_in(dir, ".json"))
 }
 
 /// Reads a session's record; an id that only shares the file name of another session has none.
-fn read(path: &Path, session_id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
+pub(super) fn read(path: &Path, session_id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
     let Some(record) = store::read_object(path)? else { return Ok(None) };
     let id = text(path, &record, "id")?;
     Ok((id == session_id).then_some(record))
 }
 
-fn summary(path: &Path, record: &Map<String, Value>) -> Result<SessionSummary, StoreError> {
+pub(super) fn summary(path: &Path, record: &Map<String, Value>) -> Result<SessionSummary, StoreError> {
     let names = |key| -> Result<Vec<String>, StoreError> {
         let name = |value: &Value| value.as_str().map(str::to_owned);
         let names: Option<Vec<String>> = list(path, record, key)?.iter().map(name).collect();
@@ -209,11 +209,15 @@ fn summary(path: &Path, record: &Map<String, Value>) -> Result<SessionSummary, S
     })
 }
 
-fn text(path: &Path, record: &Map<String, Value>, key: &str) -> Result<String, StoreError> {
+pub(super) fn text(path: &Path, record: &Map<String, Value>, key: &str) -> Result<String, StoreError> {
     record.get(key).and_then(Value::as_str).map(str::to_owned).ok_or_else(|| missing(path, key, "a string"))
 }
 
-fn list<'record>(path: &Path, record: &'record Map<String, Value>, key: &str) -> Result<&'record [Value], StoreError> {
+pub(super) fn list<'record>(
+    path: &Path,
+    record: &'record Map<String, Value>,
+    key: &str,
+) -> Result<&'record [Value], StoreError> {
     record.get(key).and_then(Value::as_array).map(Vec::as_slice).ok_or_else(|| missing(path, key, "an array"))
 }
 

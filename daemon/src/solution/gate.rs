@@ -6,9 +6,11 @@ use std::path::Path;
 
 use grounding_proto::solution::{GateCode, SolutionGateAnswer, Verdict, Worktree};
 
+use super::bounds::{MAX_ANSWER_BYTES, shorten};
 use super::repository::{Repository, RepositoryError, short};
 use super::verdict::{self, MarkerError};
 use crate::error::describe;
+use crate::json;
 use crate::process::ClientEnvironment;
 use crate::store::FileKey;
 
@@ -43,7 +45,7 @@ pub async fn gate(request: GateRequest<'_>) -> SolutionGateAnswer {
         (Worktree::Dirty, _) => format!("{reason} Tracked files differ from HEAD now."),
         (Worktree::Clean | Worktree::Unknown, _) => reason,
     };
-    SolutionGateAnswer {
+    let mut answer = SolutionGateAnswer {
         allowed: code == GateCode::Ready,
         reason,
         verdict,
@@ -51,7 +53,14 @@ pub async fn gate(request: GateRequest<'_>) -> SolutionGateAnswer {
         code,
         worktree: tree.worktree,
         changed_files: (!tree.changed_files.is_empty()).then_some(tree.changed_files),
+        blockers_omitted: None,
+    };
+    if json::length(&answer) > MAX_ANSWER_BYTES
+        && let Some(verdict) = &mut answer.verdict
+    {
+        answer.blockers_omitted = shorten(&mut verdict.blockers);
     }
+    answer
 }
 
 /// The repository as it is now.

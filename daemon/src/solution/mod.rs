@@ -4,6 +4,7 @@
 //! said of the run), `signing` and `verdict` (the marker), `gate`, `verify`. Running an attempt and looking it up is the
 //! `attempt` module's. Whatever is uncertain about a verdict means that there is no marker.
 
+pub mod bounds;
 pub mod diagnostics;
 pub mod gate;
 pub mod preflight;

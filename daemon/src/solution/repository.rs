@@ -13,6 +13,8 @@ use crate::process::{self, ClientEnvironment, Output, RunError};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Submodules are part of the tree, whatever configuration or `.gitmodules` hides; what is untracked there is not.
+const SUBMODULES: &str = "--ignore-submodules=untracked";
 
 /// A commit's full name: 40 hex digits, or 64 in a SHA-256 repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -212,7 +214,8 @@ impl Repository {
     /// # Errors
     /// When git can't be run or fails.
     pub async fn changed_tracked_files(&self, most: usize) -> Result<Vec<String>, RepositoryError> {
-        let listed = self.git(&["diff", "--no-ext-diff", "--no-textconv", "--name-only", "-z", "HEAD", "--"]).await?;
+        let arguments = ["diff", "--no-ext-diff", "--no-textconv", SUBMODULES, "--name-only", "-z", "HEAD", "--"];
+        let listed = self.git(&arguments).await?;
         if listed.code != Some(0) {
             return Err(self.explain(&listed.stderr));
         }
@@ -221,10 +224,14 @@ impl Repository {
     }
 
     /// Returns which files that steer the checks the current change touches, committed or not: the change since the
-    /// fork point from the remote default branch, else since HEAD. Nothing when git can't tell.
+    /// fork point from the remote default branch, else since HEAD. Nothing when git can't tell, as in a shallow clone that
+    /// lacks the fork point: what was committed would be passed over.
     pub async fn policy_files_changed(&self) -> Option<Vec<String>> {
         const STEERING: [&str; 2] = [".preflight.json", ".ai/solution-acceptance.json"];
         let base = self.fork_point().await.ok()?;
+        if base.is_none() && self.is_shallow().await {
+            return None;
+        }
         let base = base.as_ref().map_or("HEAD", CommitId::as_str);
         let mut arguments = vec!["diff", "--no-ext-diff", "--name-only", "-z", base, "--"];
         arguments.extend(STEERING);
@@ -258,6 +265,11 @@ impl Repository {
         Ok(None)
     }
 
+    /// Returns whether older commits were left out when the repository was cloned.
+    pub async fn is_shallow(&self) -> bool {
+        self.ask(&["rev-parse", "--is-shallow-repository"]).await.is_ok_and(|answer| answer == "true")
+    }
+
     /// Digests the whole difference between tracked files and HEAD, however large, without keeping it.
     async fn tracked_digest(&self) -> Result<[u8; 32], RepositoryError> {
         let mut command = self.command(&[
@@ -265,6 +277,8 @@ impl Repository {
             "--no-ext-diff",
             "--no-textconv",
             "--no-color",
+            SUBMODULES,
+            "--submodule=diff",
             "--binary",
             "--full-index",
             "HEAD",
@@ -314,6 +328,9 @@ impl Repository {
         // A file whose time alone changed is no difference, whatever the user's configuration says.
         // A monitor of the repository is a program of its own; a look starts none.
         command.args(["--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "diff.autoRefreshIndex=true"]);
+        // Asked below the top, git still speaks of the whole work tree, and of each file whose times or size changed.
+        command.args(["-c", "diff.relative=false", "-c", "core.ignoreStat=false"]);
+        command.args(["-c", "core.checkStat=default", "-c", "core.trustctime=true"]);
         command.args(arguments);
         command
     }

@@ -67,7 +67,7 @@ async fn base_fault(repository: &Repository, value: &str, notes: &mut Vec<String
     let head = head(repository).await?;
     let Some(base) = resolve(repository, &value.to_ascii_lowercase()).await else {
         let cause =
-            if is_shallow(repository).await { "; this clone is shallow, so git fetch --unshallow first" } else { "" };
+            if repository.is_shallow().await { "; this clone is shallow, so git fetch --unshallow first" } else { "" };
         return Err(("base_unknown", format!("run-base {shown} names no commit of this repository{cause}; {remedy}")));
     };
     match is_ancestor(repository, base.as_str(), head.as_str()).await {
@@ -175,17 +175,13 @@ async fn fork_point(repository: &Repository, notes: &mut Vec<String>) -> Option<
     let unchecked = "the fork point from the remote default branch is unknown and was not checked";
     match repository.fork_point().await {
         Ok(Some(fork)) => return Some(fork),
-        Ok(None) if is_shallow(repository).await => {
+        Ok(None) if repository.is_shallow().await => {
             notes.push(format!("this clone is shallow, so {unchecked}; git fetch --unshallow makes it known"));
         }
         Ok(None) => {}
         Err(error) => notes.push(format!("{unchecked}: {error}")),
     }
     None
-}
-
-async fn is_shallow(repository: &Repository) -> bool {
-    repository.ask(&["rev-parse", "--is-shallow-repository"]).await.is_ok_and(|answer| answer == "true")
 }
 
 /// Returns the days on which commits were authored, each in the commit's own time zone.

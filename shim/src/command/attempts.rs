@@ -66,9 +66,9 @@ fn table(rows: &[AttemptRow]) -> String {
     }
     let mut lines = vec![["ATTEMPT", "ID", "STATUS", "STARTED", "SUMMARY"].map(str::to_owned)];
     lines.extend(rows.iter().map(|row| {
-        let started = row.started_at.clone().unwrap_or_else(|| "-".to_owned());
+        let started = printable(row.started_at.as_deref().unwrap_or("-"));
         let summary = printable(row.summary.as_deref().unwrap_or("-"));
-        [row.attempt_id.clone(), printable(&row.id), word(row.status), started, summary]
+        [printable(&row.attempt_id), printable(&row.id), word(row.status), started, summary]
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
     let widths: Vec<_> = (0..4).map(width).collect();

@@ -4,20 +4,28 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
 
 use super::failure::CommandError;
 use super::{
-    attempt, attempts, call, demo, gate, preflight, restart, setup, socket_path, start, status, stop, uninstall, verify,
+    attempt, attempts, call, completions, demo, doctor, gate, ledger, logs, man, preflight, restart, session, setup,
+    socket_path, start, status, stop, uninstall, verify,
 };
 use crate::error::chain_of;
 use crate::output;
 
+/// This program's name.
+pub const NAME: &str = "groundingctl";
+
+/// What the codes of `grounding_proto::exit` mean, for people.
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 the answer is no, 2 the command line is wrong, 3 the daemon is not \
+running, 4 it could not be done.";
+
 /// Looks after the grounding daemon and asks it.
 #[derive(Debug, Parser)]
-#[command(name = "groundingctl", version, disable_help_subcommand = true)]
+#[command(name = NAME, version, disable_help_subcommand = true, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -26,19 +34,30 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Status(status::Status),
+    Doctor(doctor::Doctor),
     Start(start::Start),
     Stop(stop::Stop),
     Restart(restart::Restart),
+    Logs(logs::Logs),
     Call(call::Call),
     Gate(gate::Gate),
     Verify(verify::Verify),
     Preflight(preflight::Preflight),
     Attempts(attempts::Attempts),
     Attempt(attempt::Attempt),
+    Session(session::Session),
+    Ledger(ledger::Ledger),
     SocketPath(socket_path::SocketPath),
+    Completions(completions::Completions),
+    Man(man::Man),
     Demo(demo::Demo),
     Setup(setup::Setup),
     Uninstall(uninstall::Uninstall),
+}
+
+/// Returns the command line, for what describes it.
+pub(super) fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the program with its arguments, its own name first.
@@ -46,9 +65,13 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            if error.use_stderr() {
+                output::talk(error.render().to_string().trim_end());
+                return ExitCode::from(exit::USAGE);
+            }
             // Help that can't be printed is not worth an exit code: nobody reads.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+            return ExitCode::from(exit::OK);
         }
     };
     let environment = Environment::of_process();
@@ -71,14 +94,20 @@ async fn run(command: Command, environment: Environment) -> Result<u8, CommandEr
         Command::Start(command) => command.run(environment).await,
         Command::Stop(command) => command.run(environment).await,
         Command::Restart(command) => command.run(environment).await,
+        Command::Logs(command) => command.run(environment).await,
         Command::Call(command) => command.run(environment).await,
         Command::Gate(command) => command.run(&environment),
         Command::Verify(command) => command.run(&environment),
         Command::Preflight(command) => command.run(&environment),
         Command::Attempts(command) => command.run(environment).await,
         Command::Attempt(command) => command.run(environment).await,
+        Command::Session(command) => command.run(environment).await,
+        Command::Ledger(command) => command.run(environment).await,
         Command::SocketPath(command) => command.run(&environment),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
         Command::Demo(command) => Box::pin(command.run(environment)).await,
+        Command::Doctor(command) => Box::pin(command.run(environment)).await,
         Command::Setup(command) => Box::pin(command.run(environment)).await,
         Command::Uninstall(command) => Box::pin(command.run(environment)).await,
     }

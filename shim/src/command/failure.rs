@@ -1,6 +1,7 @@
 //! How a command fails: its exit code and its hint, decided in one place.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use grounding_proto::environment::EnvironmentError;
 use grounding_proto::exit;
@@ -9,6 +10,7 @@ use grounding_proto::wire::ErrorCode;
 use super::demo::DemoError;
 use crate::error::ClientError;
 use crate::process::ProgramNotFound;
+use crate::service::ServiceError;
 use crate::setup::error::SetupError;
 use crate::state::StateError;
 
@@ -21,6 +23,9 @@ pub enum CommandError {
     /// An executable is missing.
     #[error(transparent)]
     Program(#[from] ProgramNotFound),
+    /// The service manager did not do what it was asked.
+    #[error("the user's service manager failed")]
+    Service(#[from] ServiceError),
     /// Stdout can't be written.
     #[error("can't write to stdout")]
     Output(#[from] io::Error),
@@ -57,6 +62,25 @@ pub enum CommandError {
         /// This program's build.
         own: &'static str,
     },
+    /// A file or directory can't be used.
+    #[error("can't {action} {}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// There is no log to show.
+    #[error("there is no log at {}: no daemon has run with this state directory", path.display())]
+    NoLog {
+        /// Where it would be.
+        path: PathBuf,
+    },
+    /// Ctrl-C can't be heard.
+    #[error("can't listen for signals")]
+    Signals(#[source] io::Error),
     /// The demonstration met a surprise.
     #[error(transparent)]
     Demo(DemoError),
@@ -87,6 +111,11 @@ impl From<DemoError> for CommandError {
 }
 
 impl CommandError {
+    /// Returns a function that turns an I/O error about `path` into the error that names it.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
     /// Returns the exit code.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -110,7 +139,9 @@ impl CommandError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Client(ClientError::NotRunning { .. }) => Some("start it with `groundingctl start`"),
+            Self::Client(ClientError::NotRunning { .. }) | Self::NoLog { .. } => {
+                Some("start it with `groundingctl start`")
+            }
             Self::Client(ClientError::Refused(body)) if body.code == ErrorCode::Internal => {
                 Some("the daemon's log has the causes under this requestId")
             }

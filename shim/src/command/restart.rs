@@ -9,6 +9,7 @@ use super::wait;
 use crate::client::{Client, StartPolicy};
 use crate::context::VERSION;
 use crate::error::ClientError;
+use crate::service;
 
 /// Replace the running daemon by the one that is installed; a daemon of a newer build is left alone.
 ///
@@ -32,6 +33,10 @@ impl Restart {
             }
             Ok(_) | Err(ClientError::NotRunning { .. }) => {}
             Err(error) => return Err(error.into()),
+        }
+        if let Some((manager, _)) = service::responsible(&environment).await {
+            // Where it listens for the daemon, it starts the next one by itself.
+            manager.forget_failures().await;
         }
         wait::shown("waiting for groundingd to finish what it has", end(&client, &state)).await?;
         drop(lock);

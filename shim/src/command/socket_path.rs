@@ -20,7 +20,7 @@ impl SocketPath {
     pub fn run(self, environment: &Environment) -> Result<u8, CommandError> {
         let mut line = environment.socket_path()?.as_os_str().as_bytes().to_vec();
         line.push(b'\n');
-        output::bytes(&line)?;
+        output::foreign(&line)?;
         Ok(exit::OK)
     }
 }

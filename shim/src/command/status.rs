@@ -1,25 +1,35 @@
-//! `groundingctl status`.
+//! `groundingctl status`: `report` is what is found, `text` how people read it, `watch` looks again and again.
+
+mod report;
+mod text;
+mod watch;
+
+use std::time::Duration;
 
 use grounding_proto::environment::Environment;
 use grounding_proto::exit;
-use grounding_proto::ledger::{LedgerHealth, LedgerStatusAnswer};
-use grounding_proto::wire::{Health, HealthAnswer, PROTOCOL};
+use grounding_proto::wire::Health;
 
+use self::report::Report;
 use super::failure::CommandError;
 use crate::client::{Client, StartPolicy};
-use crate::context::VERSION;
-use crate::error::ClientError;
-use crate::output;
-use crate::state::State;
+use crate::output::{self, Style};
 
 /// Show how the daemon is; never starts it.
 ///
-/// Exit code 0: all is well; 1: it runs, but something it needs does not work; 3: it is not running.
+/// Exit code 0: all is well; 1: it runs, but something it needs does not work; 3: it is not running. With --watch: 0
+/// when it is ended by Ctrl-C or because nobody reads any more.
 #[derive(Debug, clap::Args)]
 pub struct Status {
-    /// Print JSON.
+    /// Print JSON; with --watch one object per line.
     #[arg(long)]
     json: bool,
+    /// Look again and again until Ctrl-C, and show it in place.
+    #[arg(long)]
+    watch: bool,
+    /// Seconds between two looks, 0.2 to 3600.
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval, requires = "watch")]
+    interval: Duration,
 }
 
 impl Status {
@@ -28,18 +38,21 @@ impl Status {
     /// # Errors
     /// When the daemon is there but can't be asked.
     pub async fn run(self, environment: Environment) -> Result<u8, CommandError> {
+        let style = Style::of(&environment);
         let client = Client::new(environment, StartPolicy::Never);
-        let state = client.state()?;
-        let health = match client.health().await {
-            Err(ClientError::NotRunning { .. }) => down(&state),
-            other => other?,
-        };
-        if self.json {
-            output::line(&serde_json::to_string_pretty(&health).map_err(std::io::Error::other)?)?;
-        } else {
-            output::data(&described(&health, &state))?;
+        if self.watch {
+            return match self.json {
+                true => watch::lines(&client, self.interval).await,
+                false => watch::in_place(&client, self.interval, style).await,
+            };
         }
-        Ok(match health.status {
+        let report = Report::look(&client).await?;
+        if self.json {
+            output::json(&report)?;
+        } else {
+            output::data(&text::text(&report, style))?;
+        }
+        Ok(match report.health.status {
             Health::Ok => exit::OK,
             Health::Degraded => exit::NEGATIVE,
             Health::Down => exit::DOWN,
@@ -47,66 +60,9 @@ impl Status {
     }
 }
 
-fn down(state: &State) -> HealthAnswer {
-    HealthAnswer {
-        status: Health::Down,
-        version: VERSION.to_owned(),
-        protocol: PROTOCOL,
-        pid: None,
-        uptime_ms: None,
-        socket: state.socket().display().to_string(),
-        ledger: None,
-        attempts: None,
-        clients: None,
-    }
-}
-
-fn described(health: &HealthAnswer, state: &State) -> String {
-    let mut text = String::new();
-    let mut row = |name: &str, value: &str| text.push_str(&format!("{name:<10}{value}\n"));
-    if health.status == Health::Down {
-        row("daemon", if state.is_stopped() { "not running (stopped by `groundingctl stop`)" } else { "not running" });
-    } else {
-        let pid = health.pid.map(|pid| format!(", pid {pid}")).unwrap_or_default();
-        let uptime = health.uptime_ms.map(|ms| format!(", up {}", duration(ms))).unwrap_or_default();
-        let state = if health.status == Health::Ok { "running" } else { "running, degraded" };
-        row("daemon", &format!("{state}: groundingd {}{pid}{uptime}", health.version));
-    }
-    row("socket", &health.socket);
-    if let Some(ledger) = &health.ledger {
-        row("ledger", &ledger_line(ledger));
-    }
-    if let Some(attempts) = health.attempts {
-        row("attempts", &format!("{} running, {} finished", attempts.running, attempts.finished));
-    }
-    if let Some(clients) = health.clients {
-        row("clients", &clients.to_string());
-    }
-    row("log", &state.log_file().display().to_string());
-    text
-}
-
-fn ledger_line(ledger: &LedgerStatusAnswer) -> String {
-    if ledger.status == LedgerHealth::Error {
-        return format!("error: {}", ledger.message.as_deref().unwrap_or("no reason given"));
-    }
-    let last = match &ledger.last_write_at {
-        Some(Some(time)) => format!(", last write {time} UTC"),
-        _ => String::new(),
-    };
-    let path = ledger.db_path.as_deref().unwrap_or_default();
-    format!("ok, {} entries{last}, {path}", ledger.entry_count.unwrap_or_default())
-}
-
-/// Returns a time in its two largest units.
-fn duration(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0, seconds) => format!("{seconds} s"),
-        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
-        (days, hours, ..) => format!("{days} d {hours} h"),
-    }
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok().filter(|seconds| (0.2..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "must be a number of seconds from 0.2 to 3600".to_owned())
 }
 
 #[cfg(test)]
@@ -114,10 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_show_two_units() {
-        assert_eq!(duration(900), "0 s");
-        assert_eq!(duration(61_000), "1 min 1 s");
-        assert_eq!(duration(3_660_000), "1 h 1 min");
-        assert_eq!(duration(90_000_000), "1 d 1 h");
+    fn an_interval_is_bounded() {
+        assert_eq!(interval("0.5"), Ok(Duration::from_millis(500)));
+        for wrong in ["0", "0.1", "3601", "-1", "NaN", "inf", "x", ""] {
+            assert!(interval(wrong).is_err(), "{wrong}");
+        }
     }
 }

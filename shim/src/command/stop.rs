@@ -12,6 +12,7 @@ use super::wait;
 use crate::client::{Client, StartPolicy};
 use crate::error::ClientError;
 use crate::output;
+use crate::service;
 use crate::state::State;
 
 /// How long the daemon may take to finish what it has.
@@ -30,14 +31,23 @@ impl Stop {
     /// # Errors
     /// When the daemon does not end in time.
     pub async fn run(self, environment: Environment) -> Result<u8, CommandError> {
-        let client = Client::new(environment, StartPolicy::Never);
+        let client = Client::new(environment.clone(), StartPolicy::Never);
         let state = client.state()?;
         state.create_directories()?;
         state.write_stopped()?;
         let lock = start_lock(&state).await?;
+        let responsible = service::responsible(&environment).await;
+        if let Some((manager, _)) = &responsible {
+            // Else the next connection would start the daemon again, this command's own included.
+            manager.stop_listening().await?;
+        }
         match wait::shown("waiting for groundingd to finish what it has", end(&client, &state)).await? {
             Some(pid) => output::talk(&format!("groundingd (pid {pid}) has stopped.")),
             None => output::talk("groundingd was not running."),
+        }
+        if let Some((manager, _)) = &responsible {
+            // The daemon is gone; its restart may be due, after a crash.
+            manager.stop().await?;
         }
         drop(lock);
         output::talk("Clients will not start it until `groundingctl start`.");
@@ -62,7 +72,8 @@ pub async fn start_lock(state: &State) -> Result<File, CommandError> {
     }
 }
 
-/// Drains the daemon and returns its pid when it is gone; nothing when none ran. To be called with the start lock held.
+/// Drains the daemon and returns its pid when it is gone; nothing when none ran. To be called with the start lock held. Where
+/// a service manager listens for the daemon, another one may have taken its place.
 ///
 /// # Errors
 /// When it can't be asked or does not end in time.
@@ -78,9 +89,10 @@ pub async fn end(client: &Client, state: &State) -> Result<Option<u32>, CommandE
     }
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let deaf = matches!(client.version().await, Err(ClientError::NotRunning { .. }));
-        if deaf && state.daemon_is_gone()? {
-            return Ok(Some(pid));
+        match client.version().await {
+            Err(ClientError::NotRunning { .. }) if state.daemon_is_gone()? => return Ok(Some(pid)),
+            Ok(version) if version.pid != pid => return Ok(Some(pid)),
+            _ => {}
         }
         if Instant::now() >= deadline {
             return Err(CommandError::StillRunning { pid, seconds: PATIENCE.as_secs() });

@@ -151,6 +151,9 @@ impl Launchd {
         self.ask(&["bootstrap", &self.domain, &file.to_string_lossy()], PATIENCE).await.map(drop)
     }
 
+    /// Does nothing: launchd keeps no count.
+    pub async fn forget_failures(&self) {}
+
     /// Does nothing: nobody listens for the daemon.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ const PROGRAM_LINE: &str = "ExecStart=%h/.local/bin/groundingd serve";
 const PROGRAM_DIRECTORIES: &str = "/usr/bin:/bin:/usr/local/bin";
 
 /// What is asked of a unit.
-const PROPERTIES: &str = "--property=Id,LoadState,ActiveState,UnitFileState,FragmentPath,ExecStart,MainPID,Result,\
+const PROPERTIES: &str = "--property=Id,LoadState,ActiveState,UnitFileState,FragmentPath,ExecStart,ExecMainStatus,MainPID,Result,\
                           StatusText,Environment,NeedDaemonReload";
 
 /// A manager that answered, of this user and this home directory.
@@ -105,7 +105,8 @@ impl Systemd {
     /// Returns whether a daemon of the manager would have the state directory of this environment.
     #[must_use]
     pub fn serves_the_same_state(&self, unit: &Unit) -> bool {
-        let moved = ["GROUNDING_STATE_DIR=", "HOME="].iter().any(|name| unit.variables.contains(name));
+        let mut own = unit.variables.split_whitespace().map(|word| word.trim_start_matches('"'));
+        let moved = own.any(|word| word.starts_with("GROUNDING_STATE_DIR=") || word.starts_with("HOME="));
         let theirs = self.given.state_dir();
         !moved && is_same_directory(theirs.ok().as_deref(), self.environment.state_dir().ok().as_deref())
     }
@@ -175,19 +176,19 @@ impl Systemd {
     /// When it does not get ready.
     pub async fn start(&self) -> Result<(), ServiceError> {
         let socket = self.socket_unit().await?;
-        let mut arguments = vec!["start", SERVICE];
+        self.forget_failures().await;
         if socket.enablement == Enablement::Enabled && socket.activity != Activity::Active {
-            arguments.push(SOCKET);
+            // First: it can't listen any more once the daemon does. One that can't be started is no reason to go without.
+            let _ = self.ask(&["start", SOCKET], PATIENCE).await;
         }
-        let Err(error) = self.ask(&arguments, PATIENCE).await else { return Ok(()) };
-        if self.unit().await?.result != "start-limit-hit" && self.socket_unit().await?.result == "success" {
-            return Err(error);
-        }
-        // Clients remember a failed start for a while; the manager's own limit is for daemons that crash by themselves.
-        self.ask(&["reset-failed", SERVICE], PROMPT).await?;
-        // It fails where there is no such unit.
-        let _ = self.ask(&["reset-failed", SOCKET], PROMPT).await;
-        self.ask(&arguments, PATIENCE).await.map(drop)
+        self.ask(&["start", SERVICE], PATIENCE).await.map(drop)
+    }
+
+    /// Has the manager forget how the units ended and how often they were started: its limit is for a daemon that crashes by
+    /// itself, not for starts that clients and people ask for.
+    pub async fn forget_failures(&self) {
+        // It fails for a unit that the manager has nothing to forget of.
+        let _ = self.ask(&["reset-failed", SERVICE, SOCKET], PROMPT).await;
     }
 
     /// Stops the unit that listens for the daemon, if there is one: the next connection would start the daemon.
@@ -234,7 +235,7 @@ impl Systemd {
     }
 
     async fn ask(&self, arguments: &[&str], limit: Duration) -> Result<String, ServiceError> {
-        let all = [&["--user", "--no-pager", "--no-ask-password", "--quiet"], arguments].concat();
+        let all = [&["--user", "--no-pager", "--no-ask-password"], arguments].concat();
         self.run(&self.systemctl, &all, limit).await
     }
 
@@ -329,7 +330,10 @@ fn parse_unit(shown: &str) -> Unit {
             _ => Activity::Inactive,
         },
         main_pid: value("MainPID").and_then(|pid| pid.parse().ok()).filter(|pid| *pid != 0),
-        result: value("Result").unwrap_or_default().to_owned(),
+        result: match (value("Result"), value("ExecMainStatus")) {
+            (Some("exit-code"), Some(code)) => format!("exit-code {code}"),
+            (result, _) => result.unwrap_or_default().to_owned(),
+        },
         status_text: value("StatusText").map(str::to_owned),
         variables: value("Environment").unwrap_or_default().to_owned(),
         freshness: if value("NeedDaemonReload") == Some("yes") { Freshness::Changed } else { Freshness::Current },

@@ -27,6 +27,7 @@ pub async fn carry_out(environment: &Environment, mut plan: Plan) -> Result<Outc
         return Ok(outcome);
     }
     let writes = !plan.installation.copies.is_empty() || plan.service.is_some() || !plan.registering.is_empty();
+    let lock = if writes { Some(plan.record.lock(environment)?) } else { None };
     if writes {
         plan.record.save(environment)?;
         plan.installation.carry_out(environment, &mut plan.record)?;
@@ -50,6 +51,7 @@ pub async fn carry_out(environment: &Environment, mut plan: Plan) -> Result<Outc
     if writes {
         plan.record.save(environment)?;
     }
+    drop(lock);
     if plan.start == Start::Needed {
         start(&plan).await?;
     }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use grounding_proto::environment::EnvironmentError;
 
-use crate::error::ClientError;
 use crate::host::entry::EditError;
 use crate::process::RunError;
 use crate::service::ServiceError;
@@ -67,9 +66,9 @@ pub enum SetupError {
     /// The daemon does not start.
     #[error("the daemon was not started")]
     Daemon(#[source] RunError),
-    /// The daemon can't be asked.
-    #[error(transparent)]
-    Client(#[from] ClientError),
+    /// Another set-up or removal is under way, or was since this one looked.
+    #[error("another `groundingctl setup` or `uninstall` is under way; wait for its end, then run this again")]
+    Busy,
     /// Data can't be deleted under an attempt.
     #[error(
         "attempts are running, so no data was deleted and nothing else was done: wait for their end, or end them with \

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use grounding_proto::environment::Environment;
+use grounding_proto::environment::{Environment, GROUNDING_STATE_DIR};
 
 use super::error::SetupError;
 use super::preflight;
@@ -87,7 +87,7 @@ pub async fn plan(environment: &Environment, wish: &Wish) -> Result<Plan, SetupE
         installation,
         service: None,
         registering: Vec::new(),
-        start: Start::Not,
+        start: Start::Needed,
         changes: Vec::new(),
         notes: Vec::new(),
         refusals: Vec::new(),
@@ -99,6 +99,11 @@ pub async fn plan(environment: &Environment, wish: &Wish) -> Result<Plan, SetupE
     plan.plan_hosts(environment, wish)?;
     plan.plan_start(environment).await?;
     plan.notes.push(preflight::said(environment));
+    if environment.get(GROUNDING_STATE_DIR).is_some() {
+        plan.notes.push(format!(
+            "{GROUNDING_STATE_DIR} is set here: set it for your hosts, too, or they use another daemon."
+        ));
+    }
     Ok(plan)
 }
 
@@ -130,6 +135,11 @@ impl Plan {
                 self.service = Some(manager);
             }
             ServicePlan::None(why) => self.notes.push(format!("{AUTOMATIC}: {why}.")),
+            ServicePlan::Foreign { file } => {
+                let file = file.display();
+                self.refusals.push(format!("{file} starts another program, and clients start that unit; remove it"));
+                self.start = Start::Not;
+            }
         }
     }
 
@@ -185,16 +195,22 @@ impl Plan {
                 } else {
                     format!("groundingd is running (pid {}).", version.pid)
                 });
+                if let Some(manager) = &self.service {
+                    let name = manager.name();
+                    self.notes.push(format!("{name} takes it over at the next start; `groundingctl restart` is one."));
+                }
             }
             Err(ClientError::NotRunning { .. }) if client.state()?.is_stopped() => {
                 self.notes.push("groundingd stays stopped until `groundingctl start`.".to_owned());
             }
-            Err(ClientError::NotRunning { .. }) => {
+            Err(ClientError::NotRunning { .. }) if self.start == Start::Needed => {
                 self.changes.push("Start groundingd.".to_owned());
-                self.start = Start::Needed;
+                return Ok(());
             }
+            Err(ClientError::NotRunning { .. }) => return Ok(()),
             Err(error) => self.refusals.push(chain(&error)),
         }
+        self.start = Start::Not;
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! It is saved before each change it tells of: what it tells and what did not happen is recognized by its hash. One that
 //! can't be read, or that a newer build wrote, is left as it is and nothing is changed.
 
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -132,6 +133,25 @@ impl Record {
         serde_json::from_slice(&bytes).map(Some).map_err(|_| refused(damaged))
     }
 
+    /// Takes the lock that a set-up or removal holds while it changes something, and checks that the record is still what
+    /// this one was planned by. The lock is that of the state directory itself, so that no file of it is left.
+    ///
+    /// # Errors
+    /// When another one has it or had it since, or the directory can't be used.
+    pub fn lock(&mut self, environment: &Environment) -> Result<File, SetupError> {
+        let directory = environment.state_dir()?;
+        let planned = self.clone();
+        create_directories(&directory, PRIVATE_DIRECTORY, &mut self.directories)?;
+        let file = File::open(&directory).map_err(SetupError::io("open", &directory))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(SetupError::Busy),
+            Err(TryLockError::Error(source)) => return Err(SetupError::io("lock", &directory)(source)),
+        }
+        let is_current = Self::load(environment)?.unwrap_or_default() == planned;
+        if is_current { Ok(file) } else { Err(SetupError::Busy) }
+    }
+
     /// Writes the record.
     ///
     /// # Errors
@@ -191,8 +211,13 @@ mod tests {
             sha256: String::new(),
             servers: Servers::Brought,
         });
+        let lock = Record::default().lock(&environment).unwrap();
+        assert!(matches!(Record::default().lock(&environment), Err(SetupError::Busy)));
+        drop(lock);
+        std::fs::remove_dir_all(home.path().join(".local")).unwrap();
         record.save(&environment).unwrap();
         assert_eq!(record.directories.len(), 3);
+        assert!(matches!(Record::default().lock(&environment), Err(SetupError::Busy)), "planned by another record");
         record.save(&environment).unwrap();
         assert_eq!(Record::load(&environment).unwrap(), Some(record));
         for (text, words) in [("{", "damaged"), ("{\"version\": 2, \"x\": 1}", "newer")] {

@@ -128,10 +128,17 @@ impl Registering {
                 note(record, edited.as_bytes())?;
                 self.before.replace(edited.as_bytes())
             }
-            Way::Command(command) => match self.run(environment, command, program).await {
-                Ok(content) => note(record, &content),
-                Err(error) => Err(error),
-            },
+            Way::Command(command) => {
+                let directory = file.parent().unwrap_or(Path::new("/"));
+                let absent: Vec<_> = directory.ancestors().take_while(|above| !above.exists()).collect();
+                match self.run(environment, command, program).await {
+                    Ok(content) => {
+                        record.directories.extend(absent.iter().rev().map(|above| OsText::from((*above).to_owned())));
+                        note(record, &content)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
         };
         if let Err(error) = done {
             self.forget(environment, record, known, kept.as_deref())?;

@@ -14,6 +14,7 @@ use crate::client::{Client, StartPolicy};
 use crate::error::{ClientError, chain};
 use crate::host::entry::{NAME, Registration};
 use crate::host::known::Site;
+use crate::process;
 use crate::service::ServiceManager;
 
 /// What becomes of the user's data.
@@ -94,9 +95,15 @@ impl Removal {
     }
 
     async fn plan_service(&mut self, environment: &Environment) {
-        let ours = self.record.service.clone().filter(|unit| is_as_written(unit.path.as_path(), &unit.sha256));
         let manager = ServiceManager::find(environment).await.ok();
-        let Some(unit) = ours else {
+        let recorded = self.record.service.clone().filter(|unit| is_as_written(unit.path.as_path(), &unit.sha256));
+        // Without a record, a unit that is exactly what set-up writes for the daemon next to this program is ours.
+        let found = manager.as_ref().filter(|_| self.record.service.is_none()).and_then(|manager| {
+            let text = manager.text(&process::sibling(environment, process::DAEMON).ok()?).ok()?;
+            let file = manager.file();
+            is_as_written(&file, &sha256(text.as_bytes())).then_some(file)
+        });
+        let Some(file) = recorded.map(|unit| unit.path.as_path().to_owned()).or(found) else {
             if let Some(unit) = &self.record.service
                 && unit.path.as_path().exists()
             {
@@ -105,7 +112,6 @@ impl Removal {
             }
             return;
         };
-        let file = unit.path.as_path().to_owned();
         self.changes.push(format!("Disable and remove the service: {}.", file.display()));
         match manager.filter(|manager| manager.file() == file) {
             Some(manager) => self.service = Some(manager),

@@ -15,28 +15,59 @@ use super::removal::{Fate, Removal, directories};
 use crate::client::{Client, StartPolicy};
 use crate::command::stop;
 use crate::error::chain;
+use crate::service::{ServiceError, ServiceManager};
 use crate::state::State;
 
 /// Does what the removal says, and returns a sentence for each part that was not done.
 ///
 /// # Errors
 /// When the daemon does not end, or a file of ours can't be removed.
-pub async fn remove(environment: &Environment, removal: Removal, fate: Fate) -> Result<Vec<String>, SetupError> {
+pub async fn remove(environment: &Environment, mut removal: Removal, fate: Fate) -> Result<Vec<String>, SetupError> {
     let mut failures = Vec::new();
+    if removal.changes.is_empty() {
+        return Ok(failures);
+    }
+    let lock = removal.record.lock(environment)?;
     for (site, known) in &removal.sites {
         if let Err(error) = unregister(environment, site, known.as_ref()).await {
             failures.push(format!("{}: {}", site.host.title(), chain(&error)));
         }
     }
-    if let Some(manager) = &removal.service {
-        manager.stop().await?;
-        manager.disable().await?;
-        manager.remove().await?;
+    if let Some(manager) = &removal.service
+        && let Err(error) = remove_service(manager).await
+    {
+        failures.push(format!("service: {}", chain(&error)));
     }
     if let Some(unit) = &removal.unit {
         remove_unit(unit)?;
     }
     stop_daemon(environment).await?;
+    let removed = remove_files(environment, &removal, fate, Completeness::of(&removal, &failures));
+    // Without the programs nobody starts the daemon; the note must not outlive them to surprise the next set-up.
+    drop(lock);
+    State::new(environment)?.clear_stopped().map_err(|error| SetupError::Stop(Box::new(error.into())))?;
+    removed.map(|()| failures)
+}
+
+/// Whether every host could be undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Completeness {
+    Complete,
+    Partial,
+}
+
+impl Completeness {
+    fn of(removal: &Removal, failures: &[String]) -> Self {
+        if failures.is_empty() && removal.refusals.is_empty() { Self::Complete } else { Self::Partial }
+    }
+}
+
+fn remove_files(
+    environment: &Environment,
+    removal: &Removal,
+    fate: Fate,
+    completeness: Completeness,
+) -> Result<(), SetupError> {
     for program in &removal.programs {
         remove_file(program)?;
     }
@@ -45,13 +76,19 @@ pub async fn remove(environment: &Environment, removal: Removal, fate: Fate) -> 
             data::delete(data)?;
         }
     }
-    if failures.is_empty() && removal.refusals.is_empty() {
+    if completeness == Completeness::Complete {
         remove_state(environment)?;
         for directory in directories(&removal.record) {
             remove_empty_directory(directory)?;
         }
     }
-    Ok(failures)
+    Ok(())
+}
+
+async fn remove_service(manager: &ServiceManager) -> Result<(), ServiceError> {
+    manager.stop().await?;
+    manager.disable().await?;
+    manager.remove().await.map(drop)
 }
 
 /// Removes a unit that no manager can be asked about, and what enables it.
@@ -69,9 +106,6 @@ fn remove_unit(unit: &Path) -> Result<(), SetupError> {
 async fn stop_daemon(environment: &Environment) -> Result<(), SetupError> {
     let client = Client::new(environment.clone(), StartPolicy::Never);
     let state = client.state()?;
-    if !environment.state_dir()?.exists() {
-        return Ok(());
-    }
     let failed = |error| SetupError::Stop(Box::new(error));
     state.create_directories().map_err(|error| failed(error.into()))?;
     state.write_stopped().map_err(|error| failed(error.into()))?;

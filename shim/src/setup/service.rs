@@ -30,6 +30,11 @@ pub enum ServicePlan {
     },
     /// There will be none, for this reason.
     None(String),
+    /// A unit of another program has its name, and clients would start that.
+    Foreign {
+        /// Its file.
+        file: PathBuf,
+    },
 }
 
 /// Finds out what is to be done so that the program becomes a service.
@@ -58,7 +63,7 @@ pub async fn plan(environment: &Environment, program: &Path) -> ServicePlan {
         return ServicePlan::Holds { file: unit.file.unwrap_or(file) };
     }
     if file.exists() && !is_written && !is_current && !starts_ours(&file) {
-        return ServicePlan::None(format!("{} is not ours; remove it if you don't need it", file.display()));
+        return ServicePlan::Foreign { file };
     }
     ServicePlan::Install { manager: Box::new(manager), file }
 }
@@ -84,9 +89,19 @@ pub async fn install(
     let text = manager.text(program)?;
     let unit = manager.unit().await?;
     if unit.staleness(program).is_some() || !unit.is_installed() {
+        keep_edited(environment, &file, record)?;
         record.service = Some(Written { path: OsText::from(file), sha256: sha256(text.as_bytes()) });
         record.save(environment)?;
         manager.install(program).await?;
     }
     Ok(manager.enable().await?)
+}
+
+/// Keeps a unit that somebody edited before it is written anew.
+fn keep_edited(environment: &Environment, file: &Path, record: &mut Record) -> Result<(), SetupError> {
+    let Ok(content) = std::fs::read(file) else { return Ok(()) };
+    if record.service.as_ref().is_some_and(|known| known.sha256 == sha256(&content)) {
+        return Ok(());
+    }
+    record.keep(environment, "groundingd.service", &content).map(drop)
 }

@@ -186,6 +186,8 @@ async fn a_cancelled_call_is_silent_and_the_others_go_on() {
     let params = json!({ "name": "solution_evaluate", "arguments": { "id": "x" }, "_meta": { "progressToken": 1 } });
     host.send(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).await;
     assert_eq!(host.next().await["method"], "notifications/progress");
+    // A ping may come before the call is on its way; the silence is for this call, not for the one after it.
+    until("the call", || !home.seen().is_empty()).await;
     host.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } })).await;
     host.send(json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" })).await;
     while host.next().await["id"] != 2 {}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::stub;
 
 /// Runs git in a directory and returns what it printed.
-fn git(environment: &TestEnvironment, directory: &Path, arguments: &[&str]) -> String {
+pub(crate) fn git(environment: &TestEnvironment, directory: &Path, arguments: &[&str]) -> String {
     let mut command = environment.command("git");
     let output = command.current_dir(directory).args(arguments).output().expect("git is installed");
     assert!(output.status.success(), "git {arguments:?}: {}", shown(&output));
@@ -18,7 +18,7 @@ fn git(environment: &TestEnvironment, directory: &Path, arguments: &[&str]) -> S
 }
 
 /// Evaluates a directory and asks the gate; both are to speak of that commit.
-fn head_is(shim: &mut Shim, path: &Path, head: &str) {
+pub(crate) fn head_is(shim: &mut Shim, path: &Path, head: &str) {
     let arguments = json!({ "id": "task", "repoPath": path });
     let evaluated = shim.answer("solution_evaluate", arguments.clone());
     assert_eq!(evaluated["verdict"]["head"], head, "{}: {evaluated}", path.display());
@@ -26,7 +26,8 @@ fn head_is(shim: &mut Shim, path: &Path, head: &str) {
     assert_eq!((&gate["code"], &gate["currentHead"]), (&json!("ready"), &json!(head)), "{}: {gate}", path.display());
 }
 
-fn commit(environment: &TestEnvironment, directory: &Path, message: &str) -> String {
+/// Makes an empty commit in a directory and returns it.
+pub(crate) fn commit(environment: &TestEnvironment, directory: &Path, message: &str) -> String {
     let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
     let arguments = [&identity[..], &["commit", "--quiet", "--allow-empty", "--message", message]].concat();
     git(environment, directory, &arguments);

@@ -84,7 +84,11 @@ pub(crate) fn task(repository: &Repository<'_>) -> Value {
 /// Starts an attempt of the held stub and returns its name, once preflight runs.
 pub(crate) fn start(environment: &TestEnvironment, shim: &mut Shim, repository: &Repository<'_>) -> String {
     let before = runs(environment).len();
-    let running = shim.answer("solution_evaluate", task(repository));
+    // A busy machine may need longer than the caller waits until the attempt has a name; asking again joins it.
+    let running = wait_for("the attempt to be named", || match shim.answer("solution_evaluate", task(repository)) {
+        answer if answer["status"] == "running-unconfirmed" => Err(answer.to_string()),
+        answer => Ok(answer),
+    });
     assert_eq!(running["status"], "running", "{running}");
     wait_for_run(environment, before + 1);
     attempt_of(&running)

@@ -162,7 +162,8 @@ fn a_stale_directory_with_content_is_an_error() {
     fs::write(place.lock_dir().join("x"), "").unwrap();
     place.date(1_000);
     let error = place.place.acquire(&(place.clock.clone() as SharedClock), holder(), None).unwrap_err();
-    assert!(matches!(error, LockError::NotEmpty(_)), "{error}");
+    assert!(matches!(&error, LockError::NotEmpty(dir) if *dir == place.lock_dir()), "{error}");
+    assert!(place.lock_dir().join("x").exists(), "it stays as it was");
 }
 
 #[test]
@@ -212,6 +213,88 @@ fn two_reclaimers_of_a_dead_lock_never_both_win() {
         let winners = winners.into_inner().unwrap();
         assert_eq!(winners.len(), 1, "round {round}");
         winners.into_iter().for_each(die);
+    }
+}
+
+/// A clock that does something the first time it is read: `acquire` reads it between its look at the directory and the
+/// removal of a stale one.
+struct Interrupting {
+    clock: Arc<ManualClock>,
+    once: std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl std::fmt::Debug for Interrupting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Interrupting")
+    }
+}
+
+impl Clock for Interrupting {
+    fn now(&self) -> jiff::Timestamp {
+        let interrupt = self.once.lock().unwrap().take();
+        if let Some(interrupt) = interrupt {
+            interrupt();
+        }
+        self.clock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.clock.monotonic()
+    }
+}
+
+impl Place {
+    /// Takes the lock, and does something between the look at the directory and the removal of a stale one.
+    fn take_interrupted(&self, interrupt: impl FnOnce() + Send + 'static) -> Acquired {
+        let once = std::sync::Mutex::new(Some(Box::new(interrupt) as Box<dyn FnOnce() + Send>));
+        let clock: SharedClock = Arc::new(Interrupting { clock: self.clock.clone(), once });
+        self.place.acquire(&clock, holder(), None).unwrap()
+    }
+}
+
+/// Field report: moxystudio/node-proper-lockfile#121. One reclaimer stands between its look and its removal while the
+/// other goes all the way.
+#[test]
+fn a_reclaimer_that_paused_before_its_removal_never_removes_the_lock_of_another() {
+    let place = Place::new();
+    die(held(place.take()));
+    for round in 0..1_000 {
+        let (other, clock) = (place.place.clone(), place.clock.clone() as SharedClock);
+        let (sender, others) = std::sync::mpsc::channel();
+        let first = place.take_interrupted(move || sender.send(other.acquire(&clock, holder(), None)).unwrap());
+        let second = others.recv().unwrap().unwrap();
+        match (first, second) {
+            (Acquired::Lock(lock), Acquired::Held(HeldBy::Ours(_))) => {
+                lock.check().unwrap();
+                die(lock);
+            }
+            both => panic!("round {round}: {both:?}"),
+        }
+    }
+}
+
+/// The same with a reclaimer of another program, which knows nothing of the flock.
+#[test]
+fn a_lock_that_another_program_took_after_the_look_is_left_to_it() {
+    let place = Place::new();
+    for round in 0..1_000 {
+        fs::create_dir(place.lock_dir()).unwrap();
+        place.date(place.clock.now().as_millisecond() - millis(STALE) - 1);
+        let (dir, theirs) = (place.lock_dir(), place.clock.now().as_millisecond() + 500);
+        let taken = place.take_interrupted(move || {
+            fs::remove_dir(&dir).unwrap();
+            fs::create_dir(&dir).unwrap();
+            let time = Timespec { tv_sec: theirs / 1000, tv_nsec: theirs % 1000 * 1_000_000 };
+            let times = Timestamps { last_access: time, last_modification: time };
+            rustix::fs::utimensat(CWD, &dir, &times, AtFlags::empty()).unwrap();
+        });
+        assert!(
+            matches!(taken, Acquired::Held(HeldBy::Foreign { mtime_ms }) if mtime_ms == theirs),
+            "round {round}: {taken:?}"
+        );
+        assert_eq!(rounded_ms(&fs::metadata(place.lock_dir()).unwrap()), theirs, "round {round}");
+        assert!(!place.dir.path().join("t.attempt-lock.new").exists(), "round {round}");
+        fs::remove_dir(place.lock_dir()).unwrap();
     }
 }
 

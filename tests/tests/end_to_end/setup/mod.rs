@@ -13,6 +13,7 @@ use grounding_tests::{TestEnvironment, binaries};
 
 mod commands;
 mod hosts;
+mod service;
 mod ways_back;
 mod whole;
 
