@@ -23,7 +23,7 @@ use tower::ServiceExt;
 use crate::folder;
 
 /// Most requests of an input that are sent.
-const MAX_REQUESTS: usize = 16;
+const MAX_REQUESTS: usize = 8;
 const ROOTS: [&str; 5] = ["sessions", "hypotheses", "ledger", "verdicts", "signingKey"];
 
 /// Checks that every request gets an answer of the protocol, that none fails inside the daemon, that every acknowledged

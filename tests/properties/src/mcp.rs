@@ -88,10 +88,10 @@ impl Asked {
     }
 }
 
-/// Returns an id as JSON; 1e2 and 100 are one number.
+/// Returns an id as JSON; 1e2 and 100 are one number, and so are -0 and 0.
 fn shown(id: &Value) -> String {
     match id.as_f64() {
-        Some(number) if !id.is_i64() && !id.is_u64() => number.to_string(),
+        Some(number) if !id.is_i64() && !id.is_u64() => (number + 0.0).to_string(),
         _ => id.to_string(),
     }
 }
