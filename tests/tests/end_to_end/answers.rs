@@ -33,7 +33,7 @@ fn the_recorded_answers_are_given() {
     repository.commit("feat: add a");
 
     let mut shim = environment.shim();
-    let mut hurried = environment.shim_with(&[("GROUNDING_ATTEMPT_WAIT_MS", OsStr::new("100"))]);
+    let mut hurried = environment.shim_with(&[("GROUNDING_ATTEMPT_WAIT_MS", OsStr::new("3000"))]);
     let nowhere = environment.path("dir/no-preflight");
     let mut without_preflight = environment.shim_with(&[("SOLUTION_PREFLIGHT_BIN", nowhere.as_os_str())]);
 
