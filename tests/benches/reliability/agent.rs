@@ -38,6 +38,15 @@ pub(crate) enum Outcome {
     Refused,
 }
 
+/// How often a session was advanced; a start of unknown outcome leaves the agent at the session before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Advances {
+    /// Advances that were answered.
+    pub(crate) answered: usize,
+    /// Advances whose outcome is not known.
+    pub(crate) unknown: usize,
+}
+
 /// One agent.
 #[derive(Debug)]
 pub(crate) struct Agent {
@@ -50,8 +59,8 @@ pub(crate) struct Agent {
     pub(crate) added: Vec<String>,
     /// The entries whose outcome is not known.
     pub(crate) unknown: Vec<String>,
-    /// The sessions that were answered, and whether they were advanced: `None` when that is not known.
-    pub(crate) sessions: Vec<(String, Option<bool>)>,
+    /// The sessions that were answered, each with its advances.
+    pub(crate) sessions: Vec<(String, Advances)>,
     /// The ids that were evaluated.
     pub(crate) solutions: Vec<String>,
 }
@@ -121,12 +130,12 @@ impl Agent {
             ("ledger_add", Outcome::Unknown) => self.unknown.push(text(&arguments["content"])),
             ("grounding_start", Outcome::Answered) => {
                 self.session = text(&answer["sessionId"]);
-                self.sessions.push((self.session.clone(), Some(false)));
+                self.sessions.push((self.session.clone(), Advances::default()));
             }
             ("grounding_advance", outcome) => {
-                let session = self.sessions.iter_mut().rfind(|(id, _)| *id == self.session);
-                if let (Some((_, advanced)), false) = (session, outcome == Outcome::Refused) {
-                    *advanced = (outcome == Outcome::Answered).then_some(true);
+                if let Some((_, advances)) = self.sessions.iter_mut().rfind(|(id, _)| *id == self.session) {
+                    advances.answered += usize::from(outcome == Outcome::Answered);
+                    advances.unknown += usize::from(outcome == Outcome::Unknown);
                 }
             }
             ("hypothesis_record", Outcome::Answered) => self.hypothesis = text(&answer["hypothesis"]["id"]),

@@ -299,18 +299,15 @@ fn ledger_differences(environment: &TestEnvironment, agents: &[Agent], elsewhere
 /// Compares the files of the sessions with what was answered.
 fn session_differences(environment: &TestEnvironment, agents: &[Agent]) -> Vec<String> {
     let mut broken = Vec::new();
-    for (id, advanced) in agents.iter().flat_map(|agent| &agent.sessions) {
+    for (id, advances) in agents.iter().flat_map(|agent| &agent.sessions) {
         let path = environment.path(&format!(".grounding-mcp/sessions/{id}.json"));
         let session: Value =
             std::fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-        let phase = session["current_phase"].as_str().unwrap_or("no file");
-        let expected: &[&str] = match advanced {
-            Some(false) => &["scope-resolution"],
-            Some(true) => &["doc-reading"],
-            None => &["scope-resolution", "doc-reading"],
-        };
-        if !expected.contains(&phase) {
-            broken.push(format!("session {id} is in {phase}, expected {expected:?}"));
+        let phases: Vec<_> = session["phases"].as_array().into_iter().flatten().collect();
+        let reached = phases.iter().position(|phase| **phase == session["current_phase"]);
+        let expected = advances.answered..=advances.answered + advances.unknown;
+        if !reached.is_some_and(|reached| expected.contains(&reached)) {
+            broken.push(format!("session {id} was advanced {reached:?} times, expected {expected:?}"));
         }
     }
     broken
